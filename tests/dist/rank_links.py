@@ -22,6 +22,8 @@ LOADERS: list[tuple[str, Any, Negatives | None, bool]] = [
     ("left out of parts", "partitioned", Negatives(), True),
     ("trees", "replicated", Negatives("triplet", 2), False),
     ("trees, left out", "replicated", Negatives(), True),
+    ("trees of parts", "partitioned", Negatives("triplet", 2), False),
+    ("trees of parts, left out", "partitioned", Negatives(), True),
 ]
 
 

@@ -37,11 +37,12 @@ def test_batches_are_those_of_one_rank(launcher, tmp_path, size):
                         assert made == wanted[epoch][number], (name, epoch, number)
 
 
-def test_disjoint_trees_need_all_neighbour_lists():
-    maker = rank_links.link_loader(rank_links.link_graph(), None, True, disjoint=True)._maker
-    assert rank_setup(maker, RankOptions(topology="replicated"), 8, None, "auto").bulk == 8
-    with pytest.raises(InputError, match="disjoint=True draws each tree.*topology='replicated'"):
-        rank_setup(maker, RankOptions(), 8, None, "auto")
+def test_the_staged_product_samples_no_disjoint_trees():
+    maker = rank_links.link_loader(rank_links.link_graph(), None, False, disjoint=True)._maker
+    for topology in ("partitioned", "replicated"):
+        assert rank_setup(maker, RankOptions(topology=topology), 8, None, "auto").bulk == 8
+    with pytest.raises(InputError, match="disjoint=True samples each tree.*mode='owner'"):
+        rank_setup(maker, RankOptions(mode="paper"), 8, None, "auto")
 
 
 def test_links_are_left_out_of_parts_by_uniform_samplers_and_labor():

@@ -93,6 +93,15 @@ def test_trees_of_labor(debias):
     assert_same_trees(got, want)
 
 
+def test_trees_share_no_numbers_where_minibatches_do():
+    graph = random_graph(60, 900, 3)
+    seeds, rows = [np.array([5, 5, 7, 8])], [np.array([0, 1, 2, 3])]
+    made = Labor([3, 2], batch_dependency=4).sample_trees(graph, seeds, rows, seed=6)
+    assert_same_trees(made, Labor([3, 2]).sample_trees(graph, seeds, rows, seed=6))
+    one, other = (made[0].edge[made[0].tree[made[0].col] == tree] for tree in (0, 1))
+    assert not np.array_equal(one, other)  # of the same seed
+
+
 def test_a_tree_depends_on_its_row_alone():
     graph = skewed_graph(7, 3000, 60_000, skew=3)
     rng = np.random.default_rng(0)

@@ -49,6 +49,18 @@ class DiskKernel {
     });
   }
 
+  Minibatches sample_trees(std::vector<std::int64_t> fanouts, bool replace,
+                           const In<std::int64_t>& seeds, const In<std::int64_t>& rows,
+                           const In<std::int64_t>& ptr, std::uint64_t seed, std::uint64_t epoch,
+                           int threads, const LeftOut& exclude) {
+    const ExcludedEdges excluded = excluded_of(exclude);
+    const NeighborRule rule{std::move(fanouts), replace, true};
+    return make_minibatches<Id>(pool_, lock_, ptr, [&](const auto& places) {
+      sampler_.sample_trees(rule, view(seeds), view(rows), view(ptr), seed, epoch, threads, places,
+                            raise_signals, excluded);
+    });
+  }
+
   void hold(const In<std::int64_t>& rows) {
     const auto wanted = view(rows);
     Released released;
@@ -133,6 +145,11 @@ void bind(nb::module_& m, const char* name) {
            nb::arg("epoch"), nb::arg("first_batch"), nb::arg("threads") = 0,
            nb::arg("exclude").none() = nb::none(),
            "Minibatches as (node, num_nodes, row, col, num_edges, edge, seed_position).")
+      .def("sample_trees", &Kernel::sample_trees, nb::arg("fanouts"), nb::arg("replace"),
+           nb::arg("seeds").noconvert(), nb::arg("rows").noconvert(), nb::arg("ptr").noconvert(),
+           nb::arg("seed"), nb::arg("epoch"), nb::arg("threads") = 0,
+           nb::arg("exclude").none() = nb::none(),
+           "Minibatches of disjoint trees, keyed by rows; exclude is cut into trees.")
       .def("hold", &Kernel::hold, nb::arg("rows").noconvert(),
            "Holds the lists of these rows in memory, as many as fit, best first.")
       .def("counters", &Kernel::counters, "Picks, hits, passes, requests, bytes, seconds so far.")

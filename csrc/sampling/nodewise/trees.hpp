@@ -37,8 +37,10 @@ class TreeJoin {
   }
   /// What the next tree is sampled into; add() follows.
   SampleArrays<Id>& one() { return one_; }
-  /// Appends one(). Throws InputError if all nodes, or all edges, are too many.
-  void add();
+  /// Appends one().
+  void add() { add(one_); }
+  /// Appends a tree. Throws InputError if all nodes, or all edges, are too many.
+  void add(const SampleArrays<Id>& tree);
   /// All trees as one minibatch.
   void join(bool weighted, SampleArrays<Id>& out);
 
@@ -66,14 +68,14 @@ class TreeJoin {
 };
 
 template <typename Id>
-void TreeJoin<Id>::add() {
-  const std::int64_t nodes = one_.num_nodes.back();
+void TreeJoin<Id>::add(const SampleArrays<Id>& tree) {
+  const std::int64_t nodes = tree.num_nodes.back();
   std::int64_t edges = 0, before = 0;
-  for (const std::int64_t count : one_.num_edges) {
+  for (const std::int64_t count : tree.num_edges) {
     spans_.push_back(count);
     edges += count;
   }
-  for (const std::int64_t known : one_.num_nodes) {
+  for (const std::int64_t known : tree.num_nodes) {
     fresh_.push_back(known - before);
     before = known;
   }
@@ -81,13 +83,13 @@ void TreeJoin<Id>::add() {
     throw InputError(
         "a minibatch of more than 2^31 vertices or edges; lower the fan-outs or the batch size");
   }
-  all_.weighted = one_.weighted;
+  all_.weighted = tree.weighted;
   all_.make_room(nodes_ + nodes, nodes_, edges_ + edges, edges_);
-  std::copy_n(one_.node.data(), nodes, all_.node.data() + nodes_);
-  std::copy_n(one_.row.data(), edges, all_.row.data() + edges_);
-  std::copy_n(one_.col.data(), edges, all_.col.data() + edges_);
-  std::copy_n(one_.edge.data(), edges, all_.edge.data() + edges_);
-  if (one_.weighted) std::copy_n(one_.weight.data(), edges, all_.weight.data() + edges_);
+  std::copy_n(tree.node.data(), nodes, all_.node.data() + nodes_);
+  std::copy_n(tree.row.data(), edges, all_.row.data() + edges_);
+  std::copy_n(tree.col.data(), edges, all_.col.data() + edges_);
+  std::copy_n(tree.edge.data(), edges, all_.edge.data() + edges_);
+  if (tree.weighted) std::copy_n(tree.weight.data(), edges, all_.weight.data() + edges_);
   nodes_ += nodes;
   edges_ += edges;
 }
@@ -152,6 +154,14 @@ void TreeJoin<Id>::join(bool weighted, SampleArrays<Id>& out) {
   }
 }
 
+/// The rule by which trees are sampled: each has numbers of its own, also where minibatches in a
+/// row share theirs.
+template <typename Rule>
+Rule rule_of_trees(Rule rule) {
+  if constexpr (requires { rule.every; }) rule.every = 1;
+  return rule;
+}
+
 /// Samples minibatches of trees on `threads` threads: minibatch i has the seeds
 /// seeds[ptr[i] .. ptr[i + 1]), seed s the input row rows[s], and goes to *out[i]. The rule expands
 /// once. `workers` and `joins` hold at least `threads` states. What is `excluded` is left out of
@@ -166,6 +176,7 @@ void sample_trees(const Topology<Id>& graph, const Rule& rule, std::span<const s
   excluded.check(out.size());
   if (rows.size() != seeds.size()) throw InputError("rows does not have an entry for each seed");
   if (!rule.once) throw InputError("trees are expanded once, not per layer");
+  const Rule own = rule_of_trees(rule);
   parallel_tasks(static_cast<std::int64_t>(out.size()), threads, [&](std::int64_t i, int thread) {
     const auto k = static_cast<std::size_t>(i);
     Worker& worker = workers[static_cast<std::size_t>(thread)];
@@ -177,7 +188,7 @@ void sample_trees(const Topology<Id>& graph, const Rule& rule, std::span<const s
     for (std::size_t s = first; s < last; ++s) {
       check_seed(s - first, seeds[s], graph.num_nodes());
       worker.excluded().select(static_cast<std::int64_t>(s - first));
-      worker.sample(graph, rule, seeds.subspan(s, 1), seed, epoch,
+      worker.sample(graph, own, seeds.subspan(s, 1), seed, epoch,
                     static_cast<std::uint64_t>(rows[s]), trees.one());
       trees.add();
     }

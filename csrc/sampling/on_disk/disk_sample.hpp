@@ -69,6 +69,9 @@ DiskShares divide(const DiskShape& shape, std::size_t memory);
 /// rest.
 inline constexpr std::size_t kOrderPart = 6, kIdsPart = 6, kStagingPart = 8;
 
+/// Of a tree between its layers, beside its arrays: what is known of it and what it leaves out.
+inline constexpr std::int64_t kTreeBytes = 1024;
+
 /// The budget whose renumbering tables have room for `need` bytes.
 std::size_t least_for_ids(const DiskShares& shares, std::size_t need);
 
@@ -100,6 +103,16 @@ class DiskSampler {
               std::uint64_t first_batch, int threads, std::span<SampleArrays<Id>* const> out,
               const std::function<void()>& check, const ExcludedEdges& excluded = {});
 
+  /// As sample_trees (trees.hpp): seed s has the input row rows[s]. Trees are sampled as
+  /// minibatches of their own, all of a bulk at once, and then joined; so beside the results there
+  /// is a second copy of them, and at most kTreeBytes for each tree. `excluded` has an entry in ptr
+  /// for each tree instead of each minibatch, and names no trees.
+  void sample_trees(const NeighborRule& rule, std::span<const std::int64_t> seeds,
+                    std::span<const std::int64_t> rows, std::span<const std::int64_t> ptr,
+                    std::uint64_t seed, std::uint64_t epoch, int threads,
+                    std::span<SampleArrays<Id>* const> out, const std::function<void()>& check,
+                    const ExcludedEdges& excluded = {});
+
   /// Holds the lists of these rows, as many as fit, best first; see HotRows::fill.
   void hold(std::span<const std::int64_t> rows);
 
@@ -111,6 +124,10 @@ class DiskSampler {
 
  private:
   class Work;
+  // Samples what work_->batches has been set to.
+  void run(const NeighborRule& rule, std::span<const std::int64_t> seeds,
+           std::span<const std::int64_t> ptr, int threads, const std::function<void()>& check,
+           const ExcludedEdges& excluded);
   std::unique_ptr<Work> work_;
 };
 

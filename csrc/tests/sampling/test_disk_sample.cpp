@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/block_pass.hpp"
+#include "sampling/nodewise/trees.hpp"
 #include "sampling/on_disk/disk_sample.hpp"
 #include "tests/check.hpp"
 
@@ -122,6 +123,20 @@ struct Scratch {  // a file that is removed on leaving
   int fd;
 };
 
+template <typename Id>
+void check_same(const SampleArrays<Id>& a, const SampleArrays<Id>& b) {
+  CHECK(a.num_nodes == b.num_nodes && a.num_edges == b.num_edges);
+  CHECK(a.seed_position == b.seed_position && a.in_trees == b.in_trees);
+  std::int64_t edges = 0;
+  for (const std::int64_t count : a.num_edges) edges += count;
+  CHECK(std::equal(a.node.data(), a.node.data() + a.num_nodes.back(), b.node.data()));
+  CHECK(std::equal(a.row.data(), a.row.data() + edges, b.row.data()));
+  CHECK(std::equal(a.col.data(), a.col.data() + edges, b.col.data()));
+  CHECK(std::equal(a.edge.data(), a.edge.data() + edges, b.edge.data()));
+  if (a.in_trees)
+    CHECK(std::equal(a.tree.data(), a.tree.data() + a.num_nodes.back(), b.tree.data()));
+}
+
 // What is sampled from the file is what is sampled from memory, also after it was left in the
 // middle, and the least memory that is announced is enough.
 template <typename Id>
@@ -170,17 +185,23 @@ void equals_memory(const NeighborRule& rule, std::int64_t block, std::size_t mor
   for (int threads : {1, 3}) {
     sampler.sample(rule, seeds, ptr, 9, 1, 3, threads, got_at, [] {});
     for (std::size_t i = 0; i < 7; ++i) {
-      const auto& a = got[i];
-      const auto& b = want[i];
-      CHECK(a.num_nodes == b.num_nodes && a.num_edges == b.num_edges);
-      CHECK(a.seed_position == b.seed_position);
-      std::int64_t edges = 0;
-      for (const std::int64_t count : a.num_edges) edges += count;
-      CHECK(std::equal(a.node.data(), a.node.data() + a.num_nodes.back(), b.node.data()));
-      CHECK(std::equal(a.row.data(), a.row.data() + edges, b.row.data()));
-      CHECK(std::equal(a.col.data(), a.col.data() + edges, b.col.data()));
-      CHECK(std::equal(a.edge.data(), a.edge.data() + edges, b.edge.data()));
+      check_same(got[i], want[i]);
     }
+  }
+  std::vector<std::int64_t> rows, short_of_one;
+  for (std::size_t s = 0; s < seeds.size(); ++s) rows.push_back(static_cast<std::int64_t>(s * s));
+  if (rule.once) {
+    std::vector<TreeJoin<Id>> joins(1);
+    sample_trees<Id, NeighborWorker<Id>, NeighborRule>({indptr, indices}, rule, seeds, rows, ptr, 9,
+                                                       1, 1, workers, joins, want_at);
+    for (int threads : {1, 3}) {
+      sampler.sample_trees(rule, seeds, rows, ptr, 9, 1, threads, got_at, [] {});
+      for (std::size_t i = 0; i < 7; ++i) check_same(got[i], want[i]);
+    }
+    CHECK_THROWS(sampler.sample_trees(rule, seeds, short_of_one, ptr, 9, 1, 1, got_at, [] {}),
+                 InputError);
+  } else {
+    CHECK_THROWS(sampler.sample_trees(rule, seeds, rows, ptr, 9, 1, 1, got_at, [] {}), InputError);
   }
   CHECK(sampler.read_counters().bytes <= sampler.pass_counters().bytes);  // less: one was left
 }

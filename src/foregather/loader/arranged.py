@@ -99,7 +99,7 @@ def arrange_alone(
                 return _under_budget(graph, recipe, usable_memory(), asked, prefetch, storage)
         parts = ()
     size = asked or DEFAULT_BULK
-    return Arranged(recipe, Home(graph, parts), MemorySource(size), size, False)
+    return Arranged(recipe.narrowing(), Home(graph, parts), MemorySource(size), size, False)
 
 
 def _under_budget(

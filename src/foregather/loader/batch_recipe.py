@@ -21,6 +21,7 @@ from foregather.loader.batches.first_sums import tie_sums
 from foregather.loader.batches.hop_counts import remember
 from foregather.loader.batches.joined import SMALL_BULK, can_join, join_batches, tensor_bytes
 from foregather.loader.batches.lists_ahead import ListsAhead
+from foregather.loader.batches.narrow_labels import NarrowLabels
 from foregather.loader.batches.pyg_batch import sorted_edge_index, to_pyg
 from foregather.loader.links.asked import LinkRows, tree_rows
 from foregather.loader.links.left_out import left_out
@@ -90,6 +91,10 @@ class BatchRecipe:
         edges = EdgeRows(self.graph, share, self.threads)
         return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
 
+    def narrowing(self) -> "BatchRecipe":
+        """Returns the same recipe that looks labels up in a narrow copy, which no budget counts."""
+        return replaced(self, assembler=replaced(self.assembler, narrow=NarrowLabels()))
+
     def on(self, graph: Graph) -> "BatchRecipe":
         """Returns the same recipe over the same graph with other arrays in memory."""
         seeds, assembler = self.seeds.on(graph), self.assembler.on(graph)
@@ -129,6 +134,8 @@ class BatchRecipe:
         with span("sample"):
             if self.disjoint:
                 rows = [tree_rows(one) for one in dealt]
+                if topology is not None:
+                    return topology.sample_trees(self.sampler, nodes, rows, **options)
                 return check_trees(self.sampler).sample_trees(self.graph, nodes, rows, **options)
             if topology is not None:
                 return topology.sample_bulk(self.sampler, nodes, **options)

@@ -81,7 +81,7 @@ class Loader(EpochLoader):
         expand: "once" (PyG's rule, one edge_index) or "per-layer" (the papers' rule, `layers`).
         disjoint: every seed has its own tree (`batch.batch` numbers them), so that a seed
             given twice has two; a tree is a pure function of (seed, epoch, its `input_id`),
-            whatever else is in the batch. Neighbour lists are then in memory, on every rank.
+            whatever else is in the batch.
         seed: what order and samples are derived from.
         transform: called with each batch, in the thread that iterates.
         device: where batches are moved to.

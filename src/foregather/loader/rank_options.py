@@ -155,11 +155,10 @@ def rank_setup(
             f"wire is {ranks.wire!r}, the format of feature rows between ranks, but the graph has "
             "no features; leave it out"
         )
-    if recipe.disjoint and ranks.topology == "partitioned":
+    if recipe.disjoint and ranks.topology == "partitioned" and mode == "paper":
         raise InputError(
-            "disjoint=True draws each tree under a key of its own, and the owners of partitioned "
-            "neighbour lists answer for whole batches; use "
-            "ranks=RankOptions(topology='replicated')"
+            "disjoint=True samples each tree by itself, and mode 'paper' multiplies whole batches; "
+            "use mode='owner'"
         )
     if recipe.leaves_out and ranks.topology == "partitioned":
         _check_leaving_out(recipe, mode)

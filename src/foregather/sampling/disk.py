@@ -24,11 +24,14 @@ from foregather.graph.mapped import fetch
 from foregather.graph.on_disk.meta import read_meta
 from foregather.graph.on_disk.npy import ALIGN, file_bytes, read_file_header
 from foregather.observe.buffer import aligned_buffer
-from foregather.observe.calibration import Calibration, load_calibration
+from foregather.observe.calibration import load_calibration
 from foregather.sampling.bulk import Bulk, to_samples
+from foregather.sampling.fused import check_trees
 from foregather.sampling.hot import best_rows, count_named
+from foregather.sampling.joined_trees import TreeSeeds
 from foregather.sampling.links.excluded import Entries, Excluded
 from foregather.sampling.neighbor import Neighbor
+from foregather.sampling.on_disk.disk_habits import default_block, measured_depth
 from foregather.sampling.on_disk.list_topology import ListTopology, why_not_lists
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
@@ -40,9 +43,7 @@ Array = npt.NDArray[Any]
 Kernel = _core.DiskKernel32 | _core.DiskKernel64
 
 LADDER = ("io_uring", "pread", "buffered")
-MOST_BLOCKS = 1 << 22  # tables take 5 bytes per block, and a plan scans all of them
 GAP = 24 << 10  # if the disk was not measured: bandwidth / requests per second of a typical one
-DEPTH = 64
 HOT = 0.9  # of the cache; all of it read least on a synthetic graph, and some is left to blocks
 STEP = 4 << 20  # rows of indptr read together
 UNIFORM = {"num_neighbors", "replace", "expand"}
@@ -94,8 +95,8 @@ class DiskTopology:
         self._path = self.graph.path / self._name
         size, self._identity = self._inspect()
         measured = load_calibration(self.graph.path)
-        block = _default_block(size) if block is None else block
-        depth = _measured_depth(measured, block) if depth is None else depth
+        block = default_block(size) if block is None else block
+        depth = measured_depth(measured, block) if depth is None else depth
         gap = (measured.break_even_bytes if measured else GAP) if gap is None else gap
         backend = self._first_backend(depth) if backend is None else backend
         self._memory, self._size, self._hot = parse_size(memory), size, hot
@@ -193,6 +194,67 @@ class DiskTopology:
             seed,
             epoch,
             first_batch,
+            threads,
+            entries,
+        )
+        self._check_unchanged()  # all bytes were read from the same file
+        return Bulk(to_samples(made, first_batch, rule.expand), seed, epoch, first_batch)
+
+    def sample_trees(
+        self,
+        sampler: Sampler,
+        seeds: Sequence[Array],
+        rows: Sequence[Array],
+        *,
+        seed: int,
+        epoch: int = 0,
+        first_batch: int = 0,
+        threads: int = 0,
+        exclude: Excluded | None = None,
+    ) -> Bulk:
+        """Returns the bulk of `FusedSampler.sample_trees(graph, seeds, rows, ...)`, bit for bit.
+
+        All trees of the bulk are sampled at once, each as a minibatch of its own, and then joined:
+        `on_disk.disk_habits.tree_bytes` says what is held besides.
+
+        Args:
+            sampler: a `Neighbor` or `Labor` that expands once.
+            seeds: as in `sample_bulk`, like the options.
+            rows: for each seed, the number (0 or more) that its tree is keyed by.
+            seed: seed of the run.
+            epoch: number of the epoch.
+            first_batch: number of the first of these minibatches; no sample depends on it.
+            threads: threads to use, 0 for all; one more reads.
+            exclude: edges that single trees leave out, by their two ends.
+
+        Raises:
+            InputError: see `FusedSampler.sample_trees`.
+            BudgetError, StorageError, FormatError: see `sample_bulk`.
+        """
+        self._check_open()
+        rule = check_trees(sampler)
+        trees = TreeSeeds.of(seeds, rows)
+        if exclude is not None:
+            place = (self.graph.num_nodes, "a topology on disk")
+            exclude = exclude.one_by_one(np.diff(trees.ptr), *place)
+        if not reads_by_position(rule):
+            keys = (seed, epoch, first_batch, threads)
+            return self._make_lists().sample_trees(rule, trees, *keys, exclude)
+        assert isinstance(rule, Neighbor)
+        kernel = self._kernel or self._make_kernel()
+        entries: Entries | None = None
+        if exclude is not None:
+            entries = (exclude.ptr, exclude.target, exclude.source, None, None, True)
+        self._check_unchanged()
+        self._hold(kernel, rule)
+        made = kernel.sample_trees(
+            list(rule.num_neighbors),
+            rule.replace,
+            trees.flat,
+            trees.keys,
+            trees.ptr,
+            seed,
+            epoch,
             threads,
             entries,
         )
@@ -310,19 +372,6 @@ class DiskTopology:
 
 def _identity(facts: os.stat_result) -> tuple[int, ...]:
     return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-
-
-def _default_block(size: int) -> int:
-    block = ALIGN
-    while size > block * MOST_BLOCKS and block < 1 << 20:
-        block *= 2
-    return block
-
-
-def _measured_depth(measured: Calibration | None, block: int) -> int:
-    if measured is None:
-        return DEPTH
-    return min(measured.rates, key=lambda rate: abs(rate.block_bytes - block)).depth
 
 
 def reads_by_position(sampler: Sampler) -> bool:

@@ -10,12 +10,21 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk, Sample, to_samples
+from foregather.sampling.joined_trees import TreeSeeds
 from foregather.sampling.links.excluded import Entries, Excluded, rows_of
 from foregather.sampling.matrix import MatrixSampler, keeps_verbs
 from foregather.sampling.sampler import Sampler
 from foregather.sampling.seeds import flatten
 
-__all__ = ["BulkKernel", "FusedSampler", "KernelSampler", "check_excluding", "check_trees"]
+__all__ = [
+    "BulkKernel",
+    "FusedSampler",
+    "KernelSampler",
+    "check_excluding",
+    "check_trees",
+    "gives_weights",
+    "leaves_out_anywhere",
+]
 
 Array = npt.NDArray[Any]
 
@@ -241,12 +250,10 @@ class FusedSampler(KernelSampler):
                 a verb or expands per layer.
         """
         check_trees(self)
-        flat, ptr = flatten(seeds)
-        keys, cuts = flatten(rows)
-        if not np.array_equal(ptr, cuts) or keys.min(initial=0) < 0:
-            raise InputError("rows must hold one number of at least 0 per seed")
-        entries = None if exclude is None else exclude.of(rows_of(graph), np.diff(ptr), True)
-        made = self._kernel(graph).sample_trees(flat, keys, ptr, seed, epoch, threads, entries)
+        given = TreeSeeds.of(seeds, rows)
+        trees = (given.flat, given.keys, given.ptr)
+        entries = None if exclude is None else exclude.of(rows_of(graph), np.diff(given.ptr), True)
+        made = self._kernel(graph).sample_trees(*trees, seed, epoch, threads, entries)
         return Bulk(to_samples(made, first_batch, self.expand), seed, epoch, first_batch)
 
 
@@ -256,6 +263,11 @@ def leaves_out_anywhere(sampler: object) -> bool:
     Then rows can lie with other ranks. Picks by weight are drawn from tables of whole rows.
     """
     return isinstance(sampler, FusedSampler) and keeps_verbs(sampler) and sampler._by_number
+
+
+def gives_weights(sampler: object) -> bool:
+    """Whether the edges of a sampler's minibatches have weights."""
+    return isinstance(sampler, FusedSampler) and sampler._weighs
 
 
 def check_excluding(sampler: object) -> None:

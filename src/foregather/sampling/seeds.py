@@ -35,6 +35,10 @@ def distinct_seeds(graph: Graph, seeds: Sequence[Array]) -> tuple[list[Array], l
                 "nodes (ids are 0 to N-1)"
             )
         ids = ids.astype(graph.indices.dtype)
+        if len(ids) < 2:
+            nodes.append(ids)
+            positions.append(None)
+            continue
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         if len(first) == len(ids):
             nodes.append(ids)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foregather.dist.sampling.dist_sampler import DistSampler
 from foregather.dist.sampling.expand import layer_expander
 from foregather.dist.sampling.layers import run
 from foregather.dist.sampling.left_out import _ask_places, ask_sources, find_left_out
@@ -16,6 +17,7 @@ from foregather.dist.transport.phase_clock import PhaseClock
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling import Excluded, Labor, Neighbor
+from foregather.sampling.joined_trees import TreeSeeds
 from foregather.sampling.seeds import distinct_seeds
 from tests.dist.thread_wire import thread_wires
 from tests.helpers_sampling import assert_same, skewed_graph
@@ -97,6 +99,54 @@ def test_minibatches_are_those_of_one_rank(rule, wide):
     for numbers, got in some(parts[:2]):
         made = [replace(s, batch=b) for s, b in zip(got, numbers, strict=True)]
         assert_same(made, [replace(want[b], batch=b) for b in numbers])
+    assert len(parts[2][1]) == 0
+
+
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Neighbor([6, 4]),
+        Neighbor([5, 3], replace=True),
+        Neighbor([3, 2], weights=True),
+        Labor([5, -1]),
+        Labor([4, 4], debias="reference", batch_dependency=2),
+    ],
+    ids=repr,
+)
+def test_trees_are_those_of_one_rank(rule, out):
+    by_weight = isinstance(rule, Neighbor) and rule.weights is not None
+    graph = skewed_graph(3, 300, 6000)
+    if by_weight:
+        weight = np.random.default_rng(1).random(graph.num_edges).astype(np.float32)
+        graph = replace(graph, edge_weight=weight)
+    seeds, gone = case(graph)
+    rng = np.random.default_rng(2)
+    rows = [rng.integers(0, 1 << 40, len(ids)) for ids in seeds]
+    for b, one in enumerate(gone):
+        tree = rng.integers(0, len(seeds[b]), int(one.ptr[-1]))
+        gone[b] = replace(one, tree=tree)
+    options: Any = [{"exclude": one} if out and not by_weight else {} for one in gone]
+    want = [
+        rule.sample_trees(graph, [seeds[b]], [rows[b]], seed=4, epoch=2, **options[b])[0]
+        for b in range(BATCHES)
+    ]
+
+    def rank_part(channel: Any, block: Partition, rank: int) -> Any:
+        numbers = list(range(rank, BATCHES, 3)) if rank < 2 else []  # one rank only answers
+        sampler = DistSampler.__new__(DistSampler)
+        sampler.sampler, sampler.topology, sampler.mode, sampler.threads = rule, block, "owner", 1
+        sampler.channel, sampler._columns = channel, None
+        sampler.grid = SimpleNamespace(rank=rank, watch=SimpleNamespace())  # type: ignore[assignment]
+        trees = TreeSeeds.of([seeds[b] for b in numbers], [rows[b] for b in numbers])
+        left = [gone[b] for b in numbers] if out and not by_weight else None
+        return numbers, sampler._trees(trees, numbers, 4, 2, left)
+
+    parts = on_ranks(graph, 3, rank_part)
+    for numbers, got in some(parts[:2]):
+        assert_same(got, [replace(want[b], batch=b) for b in numbers])
+        for b, one in some(list(zip(numbers, got, strict=True))):
+            np.testing.assert_array_equal(one.tree, want[b].tree)
     assert len(parts[2][1]) == 0
 
 

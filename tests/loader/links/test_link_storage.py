@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from foregather import BudgetError, Graph, InputError, LinkLoader, Negatives
+from foregather.sampling import Labor, Neighbor
 from tests.loader.graphs import small_graph
 from tests.loader.links.slow import same_links
 
@@ -38,7 +39,7 @@ def test_batches_do_not_depend_on_storage(folder, storage, links, out):
     made.close()
 
 
-@pytest.mark.parametrize("storage", ["features", "memory", "auto"])
+@pytest.mark.parametrize("storage", ["features", "topology", "disk", "memory", "auto"])
 @pytest.mark.parametrize("out", [False, True])
 def test_disjoint_trees_do_not_depend_on_storage(folder, storage, out):
     pairs = np.random.default_rng(3).integers(0, 900, (2, 200))
@@ -50,7 +51,9 @@ def test_disjoint_trees_do_not_depend_on_storage(folder, storage, out):
     assert all(same_links(one, other) for one, other in zip(wanted, found, strict=True))
     ids = wanted[0].n_id
     assert len(ids.unique()) < len(ids)  # trees share nodes
-    if storage == "features":
+    if storage in ("topology", "disk"):
+        assert made.counters()["topology"]["bytes"] > 0
+    if storage in ("features", "disk"):
         distinct = sum(len(batch.n_id.unique()) for batch in wanted)
         assert made.planned()[0].rows == distinct  # each row once a batch
         plan = made.plan(epoch=0)
@@ -58,9 +61,10 @@ def test_disjoint_trees_do_not_depend_on_storage(folder, storage, out):
     made.close()
 
 
-def test_the_least_budget_of_disjoint_trees_is_enough(folder):
+@pytest.mark.parametrize("storage", ["features", "topology", "disk"])
+def test_the_least_budget_of_disjoint_trees_is_enough(folder, storage):
     pairs = np.random.default_rng(3).integers(0, 900, (2, 200))
-    options = {"links": pairs, "disjoint": True, "storage": "features", "negatives": None}
+    options = {"links": pairs, "disjoint": True, "storage": storage, "negatives": None}
     with pytest.raises(BudgetError) as refused:
         loader(folder, memory="200KB", **options)
     links = loader(folder, links=pairs, negatives=None)._task.nbytes
@@ -70,11 +74,20 @@ def test_the_least_budget_of_disjoint_trees_is_enough(folder):
     made.close()
 
 
-@pytest.mark.parametrize("storage", ["topology", "disk"])
-def test_disjoint_trees_need_neighbour_lists_in_memory(folder, storage):
-    pairs = np.zeros((2, 10), np.int64)
-    with pytest.raises(InputError, match="disjoint trees are drawn one by one.*storage='features'"):
-        loader(folder, links=pairs, memory="60MB", storage=storage, disjoint=True)
+def test_disjoint_trees_of_labor_from_disk(folder):
+    pairs = np.random.default_rng(3).integers(0, 900, (2, 100))
+    how = {"batch_size": 20, "seed": 2, "disjoint": True, "sampler": Labor([3, 2]), "bulk": 2}
+    wanted = list(LinkLoader(folder, None, pairs, negatives=RULE, **how))
+    made = LinkLoader(folder, None, pairs, negatives=RULE, memory="60MB", storage="disk", **how)
+    assert all(same_links(one, other) for one, other in zip(wanted, made, strict=True))
+    made.close()
+
+
+def test_trees_by_weight_leave_out_nothing_on_disk(folder):
+    rule = Neighbor([3], weights=np.ones(folder.num_edges, np.float32))
+    how = {"disjoint": True, "sampler": rule, "memory": "60MB", "storage": "topology"}
+    with pytest.raises(InputError, match="draws from tables of whole rows.*storage='features'"):
+        LinkLoader(folder, None, np.zeros((2, 10), np.int64), 5, **how)
 
 
 def test_links_and_negatives_are_part_of_the_budget(folder):

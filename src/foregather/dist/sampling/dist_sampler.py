@@ -6,18 +6,19 @@ published staged product (paper.py). In all of them a minibatch is a pure functi
 they give the same bits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from foregather.dist.baselines.stages_1_5d import Paper
 from foregather.dist.sampling.column_owners import ColumnOwners
 from foregather.dist.sampling.expand import layer_expander
-from foregather.dist.sampling.layers import Frontier, run
-from foregather.dist.sampling.left_out import find_left_out
+from foregather.dist.sampling.layers import Frontier, grow, run
+from foregather.dist.sampling.left_out import WHERE, find_left_out
 from foregather.dist.sampling.partition import Partition
 from foregather.dist.transport.in_order import submit_after
 from foregather.dist.transport.ledger import Ledger
@@ -27,8 +28,14 @@ from foregather.graph.graph import Graph
 from foregather.loader.rank_options import Mode
 from foregather.observe.trace import span
 from foregather.sampling.bulk import Bulk, Sample
-from foregather.sampling.fused import check_trees, leaves_out_anywhere
+from foregather.sampling.fused import (
+    FusedSampler,
+    check_trees,
+    gives_weights,
+    leaves_out_anywhere,
+)
 from foregather.sampling.identity import values_of
+from foregather.sampling.joined_trees import TreeSeeds, join_trees
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.links.excluded import Excluded
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, keeps_verbs
@@ -141,16 +148,16 @@ class DistSampler:
 
         Bulks are sampled in the order of the calls, in separate process groups, so that the
         training step and its collectives continue meanwhile. If the bulk `after`, queued earlier,
-        fails, this one is not begun and fails in the same way. With `rows`, for a replicated graph,
-        minibatches are of disjoint trees: see `FusedSampler.sample_trees`.
+        fails, this one is not begun and fails in the same way. With `rows`, minibatches are of
+        disjoint trees: see `FusedSampler.sample_trees`.
         """
         batches = [first_batch + step * i for i in range(len(seeds))]
         keys = (seed, epoch, exclude)
         if rows is not None:
-            trees = (list(seeds), list(rows), batches, *keys)
-            return submit_after(self.channel.thread, after, self._trees, *trees)
+            trees = (TreeSeeds.of(seeds, rows), batches, *keys)
+            return submit_after(self.channel.thread, after, self._timed, self._trees, *trees)
         arguments = (list(seeds), batches, step, *keys)
-        return submit_after(self.channel.thread, after, self._timed, *arguments)
+        return submit_after(self.channel.thread, after, self._timed, self._sample, *arguments)
 
     def close(self) -> None:
         """Ends the background thread, unless the channel was passed in."""
@@ -178,9 +185,9 @@ class DistSampler:
                 "not provide; use topology='replicated', all neighbour lists on every rank"
             )
 
-    def _timed(self, *arguments: Any) -> Bulk:
+    def _timed(self, how: Callable[..., Bulk], *arguments: Any) -> Bulk:
         with span("sample"), self.channel.clock.phase("frontier"):
-            return self._sample(*arguments)
+            return how(*arguments)
 
     def _sample(
         self,
@@ -195,33 +202,45 @@ class DistSampler:
         if isinstance(topology, Graph):
             with self.channel.clock.phase("picks"):  # its kernels do all phases at once
                 return self._replicated(topology, seeds, batches, step, seed, epoch, exclude)
-        self._check_excluding(seeds, exclude)
-        numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
-        where = f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
+        self._check_excluding(len(seeds), exclude)
+        where = self._where(batches, epoch)
         nodes, positions = distinct_seeds(topology, seeds)
         dtype = topology.indices.dtype
         if self.mode == "paper":
             return self._paper.sample(self.sampler, where, nodes, positions, batches, seed, epoch)
         assert isinstance(self.sampler, MatrixSampler)
-        left = None
-        if exclude is not None:
-            self.grid.watch.where = where
-            left = find_left_out(self.channel, topology, exclude)
-        expand = layer_expander(
-            self.channel, topology, self.sampler, self.threads, self._columns, left
-        )
+        expand = self._expander(where, exclude)
         if self._columns is not None:
             self.grid.watch.where = where
             assert isinstance(self.sampler, FastGCN)
             self._columns.choose(self.sampler, batches, seed, epoch)
+        return run(self.sampler, expand, dtype, nodes, positions, batches, seed, epoch)
+
+    def _where(self, batches: Sequence[int], epoch: int) -> str:
+        """What is being sampled, for messages."""
+        numbers = f"{batches[0]} to {batches[-1]}" if batches else "none"
+        return f"epoch {epoch}, minibatches {numbers} of rank {self.grid.rank}"
+
+    def _expander(
+        self, where: str, exclude: Sequence[Excluded] | None
+    ) -> Callable[[Frontier], LayerGraph]:
+        """What expands the layers of a bulk over a partition; its calls are collective."""
+        assert isinstance(self.sampler, MatrixSampler) and isinstance(self.topology, Partition)
+        left = None
+        if exclude is not None:
+            self.grid.watch.where = where
+            left = find_left_out(self.channel, self.topology, exclude)
+        expand = layer_expander(
+            self.channel, self.topology, self.sampler, self.threads, self._columns, left
+        )
 
         def layer(front: Frontier) -> LayerGraph:
             self.grid.watch.where = f"{where}, layer {front.layer}"
             return expand(front)
 
-        return run(self.sampler, layer, dtype, nodes, positions, batches, seed, epoch)
+        return layer
 
-    def _check_excluding(self, seeds: Sequence[Array], exclude: Sequence[Excluded] | None) -> None:
+    def _check_excluding(self, count: int, exclude: Sequence[Excluded] | None) -> None:
         """Refuses what a partition does not leave out; the same on all ranks but for the count."""
         if exclude is None:
             return
@@ -231,10 +250,10 @@ class DistSampler:
                 f"with mode='owner', not by {type(self.sampler).__name__} with "
                 f"mode={self.mode!r}; use topology='replicated', or leave exclude out"
             )
-        if len(exclude) != len(seeds):
+        if len(exclude) != count:
             raise InputError(
-                f"exclude is for {len(exclude)} minibatches, but there are {len(seeds)}; pass one "
-                "for each of them"
+                f"exclude is for {len(exclude)} minibatches, but there are {count}; pass one for "
+                "each of them"
             )
 
     def _replicated(
@@ -269,22 +288,51 @@ class DistSampler:
 
     def _trees(
         self,
-        seeds: list[Array],
-        rows: list[Array],
+        trees: TreeSeeds,
         batches: list[int],
         seed: int,
         epoch: int,
         exclude: Sequence[Excluded] | None,
     ) -> Bulk:
-        """Minibatches of disjoint trees, which have all neighbour lists here."""
-        rule, graph = check_trees(self.sampler), self.topology
-        if not isinstance(graph, Graph):
-            raise InputError("disjoint trees need topology='replicated', but it is partitioned")
+        """Minibatches of disjoint trees."""
+        rule, topology = check_trees(self.sampler), cast(Any, self.topology)
+        if isinstance(topology, Graph):
+            with self.channel.clock.phase("picks"):
+                return self._replicated_trees(rule, topology, trees, batches, seed, epoch, exclude)
+        if self.mode == "paper":
+            raise InputError(
+                "mode 'paper' multiplies whole minibatches, so it samples no disjoint trees; use "
+                "mode='owner'"
+            )
+        self._check_excluding(len(trees.ptr) - 1, exclude)
+        if exclude:  # a rank may have no minibatch
+            stacked = Excluded.stack(exclude, WHERE)
+            exclude = [stacked.one_by_one(np.diff(trees.ptr), topology.num_nodes, WHERE)]
+        nodes, _ = distinct_seeds(topology, trees.one_by_one)
+        expand, dtype = self._expander(self._where(batches, epoch), exclude), topology.indices.dtype
+        keys = trees.keys.tolist()
+        layers = grow(rule, expand, dtype, nodes, keys, seed, epoch)
+        seeds = trees.flat.astype(dtype)
+        how = (rule.num_layers, gives_weights(rule))
+        made = join_trees(layers, seeds, trees.ptr, batches, *how)
+        return _bulk_of(made, batches, seed, epoch)
+
+    def _replicated_trees(
+        self,
+        rule: FusedSampler,
+        graph: Graph,
+        trees: TreeSeeds,
+        batches: list[int],
+        seed: int,
+        epoch: int,
+        exclude: Sequence[Excluded] | None,
+    ) -> Bulk:
+        """The same where all neighbour lists are here."""
         how: dict[str, Any] = {"seed": seed, "epoch": epoch, "threads": self.threads}
-        made = [
-            rule.sample_trees(graph, [ids], [keys], **how, **options)[0]
-            for ids, keys, options in zip(seeds, rows, _each(exclude, len(seeds)), strict=True)
-        ]
+        made = []
+        parts = zip(trees.parts(), _each(exclude, len(batches)), strict=True)
+        for (ids, keys), options in parts:
+            made.append(rule.sample_trees(graph, [ids], [keys], **how, **options)[0])
         return _bulk_of(made, batches, seed, epoch)
 
 

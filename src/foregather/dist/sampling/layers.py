@@ -21,7 +21,7 @@ from foregather.sampling.matrix import LayerGraph, MatrixSampler, assemble
 from foregather.sampling.rows import GivenRows, pointer
 from foregather.sampling.seeds import Position
 
-__all__ = ["Frontier", "compact", "layer_keys", "rows_of", "run"]
+__all__ = ["Frontier", "compact", "grow", "layer_keys", "rows_of", "run"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -68,6 +68,40 @@ def layer_keys(seed: int, epoch: int, batches: Sequence[int], layer: int) -> Key
     return keys
 
 
+def grow(
+    sampler: MatrixSampler,
+    expand_layer: Callable[[Frontier], LayerGraph],
+    dtype: np.dtype[Any],
+    nodes: list[Array],
+    numbers: Sequence[int],
+    seed: int,
+    epoch: int,
+) -> list[LayerGraph]:
+    """Runs all layers; `expand_layer` is called for each, even without minibatches.
+
+    Args:
+        sampler: the rule.
+        expand_layer: makes a layer.
+        dtype: of ids.
+        nodes: distinct seeds of each minibatch.
+        numbers: what each is keyed by.
+        seed: seed of the run.
+        epoch: number of the epoch.
+    """
+    begin = [0] * len(nodes)
+    layers: list[LayerGraph] = []
+    none = np.empty(0, dtype)
+    for layer in range(sampler.num_layers):
+        keys = layer_keys(seed, epoch, numbers, sampler.key_layer(layer))
+        front = Frontier(layer, nodes, begin, keys) if nodes else _Nobody(layer, none)
+        made = expand_layer(front)
+        layers.append(made)
+        if sampler.expand == "once":
+            begin = [len(ids) for ids in nodes]
+        nodes = [np.concatenate(pair) for pair in zip(nodes, made.fresh, strict=True)]
+    return layers
+
+
 def run(
     sampler: MatrixSampler,
     expand_layer: Callable[[Frontier], LayerGraph],
@@ -78,26 +112,15 @@ def run(
     seed: int,
     epoch: int,
 ) -> Bulk:
-    """Runs all layers; `expand_layer` is called for each, even without minibatches."""
-    known = [[len(ids)] for ids in nodes]
-    begin = [0] * len(nodes)
-    layers: list[LayerGraph] = []
-    none = np.empty(0, dtype)
-    for layer in range(sampler.num_layers):
-        keyed = [sampler.key_batch(batch) for batch in batches]
-        keys = layer_keys(seed, epoch, keyed, sampler.key_layer(layer))
-        front = Frontier(layer, nodes, begin, keys) if nodes else _Nobody(layer, none)
-        made = expand_layer(front)
-        layers.append(made)
-        if sampler.expand == "once":
-            begin = [len(ids) for ids in nodes]
-        nodes = [np.concatenate(pair) for pair in zip(nodes, made.fresh, strict=True)]
-        for counts, ids in zip(known, nodes, strict=True):
-            counts.append(len(ids))
-    samples = [
-        assemble(layers, b, nodes[b], tuple(known[b]), positions[b], batch - b, sampler.expand)
-        for b, batch in enumerate(batches)
-    ]
+    """Makes minibatches with these numbers; see `grow`."""
+    keys = [sampler.key_batch(batch) for batch in batches]
+    layers = grow(sampler, expand_layer, dtype, nodes, keys, seed, epoch)
+    samples = []
+    for b, batch in enumerate(batches):
+        pieces = [nodes[b], *(made.fresh[b] for made in layers)]
+        known = tuple(np.cumsum([len(ids) for ids in pieces]).tolist())
+        first, node = batch - b, np.concatenate(pieces)
+        samples.append(assemble(layers, b, node, known, positions[b], first, sampler.expand))
     return Bulk(samples, seed, epoch, batches[0] if len(batches) else 0)
 
 

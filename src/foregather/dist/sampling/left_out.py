@@ -24,11 +24,14 @@ from foregather.errors import InputError
 from foregather.sampling.links.excluded import Excluded
 from foregather.sampling.rows import pointer
 
-__all__ = ["LeftOut", "ask_sources", "find_left_out"]
+__all__ = ["WHERE", "LeftOut", "ask_sources", "find_left_out"]
 
 Array = npt.NDArray[Any]
 Bool = npt.NDArray[np.bool_]
 Int = npt.NDArray[np.int64]
+
+#: What the neighbour lists are called in messages.
+WHERE = "a topology that is partitioned over ranks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,17 +97,14 @@ def find_left_out(channel: Channel, partition: Partition, exclude: Sequence[Excl
     Args:
         channel: the links.
         partition: what this rank owns.
-        exclude: of each minibatch of this rank.
+        exclude: of the minibatches of this rank, one after another.
 
     Raises:
         InputError: edges or trees are named, or nodes that do not exist.
     """
-    where = "a topology that is partitioned over ranks"
-    ends = [one.by_ends(partition.num_nodes, 1, where)[1:] for one in exclude]
-    none = np.empty(0, np.int64)
-    batch = np.repeat(np.arange(len(ends)), [len(target) for target, _ in ends])
-    target = np.concatenate([none, *(target for target, _ in ends)])
-    source = np.concatenate([none, *(source for _, source in ends)])
+    all_of = Excluded.stack(exclude, WHERE)
+    ptr, target, source = all_of.by_ends(partition.num_nodes, len(all_of), WHERE)
+    batch = np.repeat(np.arange(len(all_of)), np.diff(ptr))
     pairs, back = np.unique(np.stack([target, source]), axis=1, return_inverse=True)
     back = back.reshape(-1)
     start, degree, low, count = _ask_places(channel, partition, *pairs)

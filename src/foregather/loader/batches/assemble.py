@@ -28,6 +28,7 @@ from foregather.loader.batches.leaf_sums import (
     starts_of,
     sum_weights,
 )
+from foregather.loader.batches.narrow_labels import NarrowLabels
 from foregather.loader.batches.tree_rows import distinct_nodes
 from foregather.sampling.bulk import Sample
 
@@ -56,6 +57,7 @@ class Assembler:
         whole_weights: see `Sampler.whole_weights`.
         edge_rows: the source of edge features; None: the graph.
         leaves: see `leaf_sums`.
+        narrow: labels that are looked up in place of those of the graph; None: these.
     """
 
     graph: Graph
@@ -67,6 +69,7 @@ class Assembler:
     whole_weights: bool = False
     edge_rows: EdgeRows | None = None
     leaves: Leaves = "rows"
+    narrow: NarrowLabels | None = None
     _pool: ArrayPool = field(init=False, default_factory=shared_pool)
     _degree: npt.NDArray[np.float64] | None = field(init=False, default=None)
 
@@ -280,6 +283,8 @@ class Assembler:
         if labels is None:
             return None
         if labels.dtype in _CLASSES and labels.ndim == 1 and labels.flags.c_contiguous:
+            if self.narrow is not None:
+                labels = self.narrow.of(labels, len(nodes))
             found = self._pool.empty(nodes.shape, np.int64)  # torch's losses require int64
             _core.widen_labels(labels, nodes, found, self.threads)
             return torch.from_numpy(found)

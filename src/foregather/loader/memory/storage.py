@@ -37,6 +37,7 @@ from foregather.loader.memory.layout import (
     topology_bytes,
 )
 from foregather.sampling.disk import DiskTopology, reads_from_disk
+from foregather.sampling.on_disk.disk_habits import tree_bytes
 from foregather.sampling.on_disk.list_topology import why_not_lists
 from foregather.units import format_bytes
 
@@ -245,12 +246,6 @@ def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
 def _place(ask: _Ask, storage: Storage) -> Place:
     """Where neighbour lists are, if there is room."""
     maker, able = ask.maker, _able(ask.maker)
-    if storage in ("topology", "disk") and maker.disjoint:
-        raise InputError(
-            f"storage is {storage!r}, but disjoint trees are drawn one by one, each under a key "
-            "of its own, and neighbour lists on disk are read for whole batches; use "
-            "storage='features'"
-        )
     if storage in ("topology", "disk") and not able:
         raise InputError(
             f"storage is {storage!r}, but {why_not_lists(maker.sampler, maker.leaves_out)}; use "
@@ -267,7 +262,7 @@ def _place(ask: _Ask, storage: Storage) -> Place:
 
 def _able(maker: BatchRecipe) -> bool:
     """Whether batches can be sampled from neighbour lists on disk."""
-    return reads_from_disk(maker.sampler, maker.leaves_out) and not maker.disjoint
+    return reads_from_disk(maker.sampler, maker.leaves_out)
 
 
 def _open_topology(maker: BatchRecipe, share: int) -> tuple[DiskTopology, BatchSize, int]:
@@ -298,7 +293,8 @@ def _judge(maker: BatchRecipe, topology: DiskTopology | None) -> BatchSize:
         space = maker.assembler.space(bulk[0])
         edges = maker.assembler.empty_edges(len(bulk[0].edge))
         made = maker.assembler.batch(bulk[0], *dealt[0], space, edges)
-        rows, sample = max(rows, count), max(sample, bulk.nbytes)
+        beside = 0 if topology is None else tree_bytes(bulk)
+        rows, sample = max(rows, count), max(sample, bulk.nbytes + beside)
         batch = max(batch, made.nbytes)
         del bulk, made, space, edges
     most = reserved(rows)

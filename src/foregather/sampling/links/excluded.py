@@ -80,6 +80,52 @@ class Excluded:
         tree = None if trees is None else _like(trees, "trees", ptr)
         return Excluded(ptr, edge=edge, tree=tree)
 
+    @staticmethod
+    def stack(parts: Sequence["Excluded"], where: str) -> "Excluded":
+        """What the minibatches of several leave out, one after another.
+
+        Args:
+            parts: with trees or without, by ends.
+            where: as in `by_ends`.
+
+        Raises:
+            InputError: edges are named, or trees by some and not by others.
+        """
+        given = [one.target is not None and one.source is not None for one in parts]
+        if not all(given) or len({one.tree is None for one in parts}) > 1:
+            raise _by_ends(where)
+        none = [np.empty(0, np.int64)]
+        target = np.concatenate([*none, *(o.target for o in parts if o.target is not None)])
+        source = np.concatenate([*none, *(o.source for o in parts if o.source is not None)])
+        tree = np.concatenate([*none, *(o.tree for o in parts if o.tree is not None)])
+        counts = [np.diff(one.ptr) for one in parts]
+        ptr = np.cumsum(np.concatenate([[0], *counts]), dtype=np.int64)
+        named = bool(parts) and parts[0].tree is not None
+        return Excluded(ptr, target, source, tree=tree if named else None)
+
+    def one_by_one(self, seeds: Int, num_nodes: int, where: str) -> "Excluded":
+        """The same with each tree as a minibatch of its own.
+
+        Args:
+            seeds: seeds of each minibatch, which are as many trees.
+            num_nodes: nodes of the graph.
+            where: as in `by_ends`.
+
+        Raises:
+            InputError: edges are named, or what `of` refuses.
+        """
+        if self.target is None or self.source is None:
+            raise _by_ends(where)
+        _check_trees(self, seeds, True)
+        _check(self.target, num_nodes, "target")
+        _check(self.source, num_nodes, "source")
+        assert self.tree is not None
+        first = np.cumsum(seeds) - seeds
+        tree = self.tree + np.repeat(first, np.diff(self.ptr))
+        order = np.argsort(tree, kind="stable")
+        ptr = np.searchsorted(tree[order], np.arange(int(seeds.sum()) + 1))
+        return Excluded(ptr.astype(np.int64), self.target[order], self.source[order])
+
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
@@ -94,25 +140,8 @@ class Excluded:
         Raises:
             InputError: nodes, edges or trees that do not exist, or another number of minibatches.
         """
-        if len(self) != len(seeds):
-            raise InputError(
-                f"exclude is for {len(self)} minibatches, but there are {len(seeds)}; pass entries "
-                "for each of them"
-            )
+        _check_trees(self, seeds, trees)
         ptr, tree = self.ptr, self.tree
-        if (tree is None) == trees:
-            raise InputError(
-                "minibatches of disjoint trees need the tree of every entry of exclude; pass trees"
-                if trees
-                else "exclude names trees, but these minibatches are not of disjoint trees"
-            )
-        if tree is not None:
-            wrong = np.flatnonzero((tree < 0) | (tree >= np.repeat(seeds, np.diff(ptr))))
-            if len(wrong):
-                raise InputError(
-                    f"exclude names tree {tree[wrong[0]]}, but a tree is the number of a seed in "
-                    "its minibatch"
-                )
         if self.target is not None and self.source is not None:
             _check(self.target, rows.num_targets, "target")
             _check(self.source, rows.num_sources, "source")
@@ -142,10 +171,7 @@ class Excluded:
                 "for each of them"
             )
         if self.target is None or self.source is None or self.tree is not None:
-            raise InputError(
-                f"exclude names edges or trees, but edges are left out of {where} by their two "
-                "ends; use Excluded.pairs, or keep the neighbour lists in the memory of one rank"
-            )
+            raise _by_ends(where)
         _check(self.target, num_nodes, "target")
         _check(self.source, num_nodes, "source")
         return self.ptr, self.target, self.source
@@ -214,6 +240,37 @@ def typed_entries(
 
 _PLAIN: GraphCache[EdgePlaces] = GraphCache(shared=True)
 _TYPED: GraphCache[dict[Any, EdgePlaces]] = GraphCache(shared=True)
+
+
+def _by_ends(where: str) -> InputError:
+    return InputError(
+        f"exclude names edges or trees, but edges are left out of {where} by their two "
+        "ends; use Excluded.pairs, or keep the neighbour lists in the memory of one rank"
+    )
+
+
+def _check_trees(given: Excluded, seeds: Int, trees: bool) -> None:
+    """Raises InputError unless entries are for as many minibatches, and name trees if they must."""
+    if len(given) != len(seeds):
+        raise InputError(
+            f"exclude is for {len(given)} minibatches, but there are {len(seeds)}; pass entries "
+            "for each of them"
+        )
+    tree = given.tree
+    if (tree is None) == trees:
+        raise InputError(
+            "minibatches of disjoint trees need the tree of every entry of exclude; pass trees"
+            if trees
+            else "exclude names trees, but these minibatches are not of disjoint trees"
+        )
+    if tree is None:
+        return
+    wrong = np.flatnonzero((tree < 0) | (tree >= np.repeat(seeds, np.diff(given.ptr))))
+    if len(wrong):
+        raise InputError(
+            f"exclude names tree {tree[wrong[0]]}, but a tree is the number of a seed in its "
+            "minibatch"
+        )
 
 
 def _like(given: Sequence[Any], name: str, ptr: Int) -> Int:

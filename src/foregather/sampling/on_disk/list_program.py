@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from foregather import _core
 from foregather.sampling.bulk import Bulk
+from foregather.sampling.fused import gives_weights
+from foregather.sampling.joined_trees import TreeSeeds, join_trees
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.links.excluded import Excluded
 from foregather.sampling.matrix import LayerGraph, MatrixSampler, assemble, checked_picks
@@ -22,7 +24,7 @@ from foregather.sampling.on_disk.row_lists import Lists, RowLists
 from foregather.sampling.rows import Columns, GivenRows, Rows, pointer
 from foregather.sampling.seeds import distinct_seeds
 
-__all__ = ["ENTRY_BYTES", "groups", "sample_lists"]
+__all__ = ["ENTRY_BYTES", "groups", "sample_lists", "sample_trees_of_lists"]
 
 Array = npt.NDArray[Any]
 Int = npt.NDArray[np.int64]
@@ -64,15 +66,67 @@ def sample_lists(
     exclude: Excluded | None,
 ) -> Bulk:
     """The bulk of `sampler.sample_bulk(graph, seeds, ...)`, bit for bit."""
-    graph = source.graph
-    nodes, positions = distinct_seeds(graph, seeds)
-    known = [[len(ids)] for ids in nodes]
+    nodes, positions = distinct_seeds(source.graph, seeds)
+    keys = [sampler.key_batch(first_batch + b) for b in range(len(nodes))]
+    layers = _grow(sampler, source, nodes, keys, (seed, epoch), threads, exclude)
+    fresh = [nodes, *(made.fresh for made in layers)]
+    samples = []
+    for b in range(len(nodes)):
+        pieces = [part[b] for part in fresh]
+        known = tuple(np.cumsum([len(ids) for ids in pieces]).tolist())
+        node = np.concatenate(pieces)
+        samples.append(assemble(layers, b, node, known, positions[b], first_batch, sampler.expand))
+    return Bulk(samples, seed, epoch, first_batch)
+
+
+def sample_trees_of_lists(
+    sampler: MatrixSampler,
+    source: RowLists,
+    trees: TreeSeeds,
+    seed: int,
+    epoch: int,
+    first_batch: int,
+    threads: int,
+    exclude: Excluded | None,
+) -> Bulk:
+    """The bulk of `sampler.sample_trees(graph, ...)`, bit for bit.
+
+    Args:
+        sampler: expands once.
+        source: where lists are read.
+        trees: the seeds.
+        seed: seed of the run.
+        epoch: number of the epoch.
+        first_batch: number of the first minibatch.
+        threads: threads to use.
+        exclude: what each tree leaves out, as a minibatch of its own.
+    """
+    nodes, _ = distinct_seeds(source.graph, trees.one_by_one)
+    keys = trees.keys.tolist()
+    layers = _grow(sampler, source, nodes, keys, (seed, epoch), threads, exclude)
+    numbers = range(first_batch, first_batch + len(trees.ptr) - 1)
+    seeds = trees.flat.astype(source.graph.indices.dtype)
+    how = (sampler.num_layers, gives_weights(sampler))
+    samples = join_trees(layers, seeds, trees.ptr, numbers, *how)
+    return Bulk(samples, seed, epoch, first_batch)
+
+
+def _grow(
+    sampler: MatrixSampler,
+    source: RowLists,
+    nodes: list[Array],
+    numbers: Sequence[int],
+    run: tuple[int, int],
+    threads: int,
+    exclude: Excluded | None,
+) -> list[LayerGraph]:
+    """The layers of minibatches with these seeds, keyed by numbers; `run`: seed and epoch."""
     begin = [0] * len(nodes)
-    gaps = None if exclude is None else _Gaps.of(exclude, graph.num_nodes, len(nodes))
+    gaps = None if exclude is None else _Gaps.of(exclude, source.graph.num_nodes, len(nodes))
     shared = source.kept("squares", fast_columns) if isinstance(sampler, FastGCN) else None
     layers: list[LayerGraph] = []
     for layer in range(sampler.num_layers if nodes else 0):
-        keys = _keys(sampler, layer, seed, epoch, first_batch, len(nodes))
+        keys = _keys(sampler, layer, *run, numbers)
         fronts = [ids[b:].astype(np.int64) for ids, b in zip(nodes, begin, strict=True)]
         parts: list[LayerGraph] = []
         for first, end, lists in groups(source, fronts):
@@ -86,13 +140,7 @@ def sample_lists(
         if sampler.expand == "once":
             begin = [len(ids) for ids in nodes]
         nodes = [np.concatenate(pair) for pair in zip(nodes, made.fresh, strict=True)]
-        for counts, ids in zip(known, nodes, strict=True):
-            counts.append(len(ids))
-    samples = [
-        assemble(layers, b, nodes[b], tuple(known[b]), positions[b], first_batch, sampler.expand)
-        for b in range(len(nodes))
-    ]
-    return Bulk(samples, seed, epoch, first_batch)
+    return layers
 
 
 def _sample(sampler: MatrixSampler, p: Rows, shared: Columns | None) -> Any:
@@ -103,11 +151,11 @@ def _sample(sampler: MatrixSampler, p: Rows, shared: Columns | None) -> Any:
 
 
 def _keys(
-    sampler: MatrixSampler, layer: int, seed: int, epoch: int, first_batch: int, count: int
+    sampler: MatrixSampler, layer: int, seed: int, epoch: int, numbers: Sequence[int]
 ) -> npt.NDArray[np.uint64]:
-    keys = np.empty(count, np.uint64)
-    for place in range(count):
-        key = (sampler.key_batch(first_batch + place), sampler.key_layer(layer))
+    keys = np.empty(len(numbers), np.uint64)
+    for place, number in enumerate(numbers):
+        key = (number, sampler.key_layer(layer))
         _core.layer_keys(seed & (2**64 - 1), epoch, *key, keys[place : place + 1])
     return keys
 

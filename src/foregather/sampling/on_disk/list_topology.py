@@ -11,13 +11,14 @@ import numpy.typing as npt
 from foregather.errors import InputError
 from foregather.graph.graph import Graph
 from foregather.sampling.bulk import Bulk
-from foregather.sampling.fused import leaves_out_anywhere
+from foregather.sampling.fused import FusedSampler, leaves_out_anywhere
+from foregather.sampling.joined_trees import TreeSeeds
 from foregather.sampling.labor import Labor
 from foregather.sampling.layerwise import FastGCN
 from foregather.sampling.links.excluded import Excluded
 from foregather.sampling.matrix import MatrixSampler, keeps_verbs
 from foregather.sampling.neighbor import Neighbor
-from foregather.sampling.on_disk.list_program import sample_lists
+from foregather.sampling.on_disk.list_program import sample_lists, sample_trees_of_lists
 from foregather.sampling.on_disk.node_sums import NODE_BYTES
 from foregather.sampling.on_disk.row_lists import RowLists, divide_lists
 from foregather.sampling.on_disk.subgraph_program import sample_subgraphs
@@ -62,17 +63,36 @@ class ListTopology:
         exclude: Excluded | None,
     ) -> Bulk:
         """As `DiskTopology.sample_bulk`."""
-        reason = why_not_lists(sampler, exclude is not None)
-        if reason is not None:
-            raise InputError(
-                f"{reason}; open the graph in memory or mapped and pass it to the sampler"
-            )
+        self._check(sampler, exclude)
         lists = self._lists(sampler)
         if isinstance(sampler, MatrixSampler):
             keys = (seed, epoch, first_batch, threads)
             return sample_lists(sampler, lists, seeds, *keys, exclude)
         assert isinstance(sampler, SubgraphSampler)
         return sample_subgraphs(sampler, lists, seeds, seed, epoch, first_batch)
+
+    def sample_trees(
+        self,
+        sampler: FusedSampler,
+        trees: TreeSeeds,
+        seed: int,
+        epoch: int,
+        first_batch: int,
+        threads: int,
+        exclude: Excluded | None,
+    ) -> Bulk:
+        """As `DiskTopology.sample_trees`; `exclude` has each tree as a minibatch."""
+        self._check(sampler, exclude)
+        keys = (seed, epoch, first_batch, threads)
+        return sample_trees_of_lists(sampler, self._lists(sampler), trees, *keys, exclude)
+
+    @staticmethod
+    def _check(sampler: Sampler, exclude: Excluded | None) -> None:
+        reason = why_not_lists(sampler, exclude is not None)
+        if reason is not None:
+            raise InputError(
+                f"{reason}; open the graph in memory or mapped and pass it to the sampler"
+            )
 
     def _lists(self, sampler: Sampler) -> RowLists:
         """The reader of lists for a sampler; kept until one needs another division."""
