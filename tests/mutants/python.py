@@ -155,9 +155,9 @@ PYTHON = [
         ),
     ),
     *mutants(
-        _FG + "interop/typed/finish.py",
+        _FG + "interop/typed/ahead.py",
         "interop/typed/test_typed_seat.py",
-        ("typed seat: e_id in the order of the walk", "edge = ids[edge]", "edge = edge + 0"),
+        ("typed seat: e_id in the order of the walk", "return found.index", "return asked"),
     ),
     *mutants(
         _FG + "loader/memory/budget.py",
