@@ -1,6 +1,6 @@
 """make_gallery: makes the pictures of docs/gallery.md anew, from small runs on this machine.
 
-    python docs/make_gallery.py            # a few minutes; writes docs/images/gallery/*.svg
+    python docs/make_gallery.py            # a minute or a few; writes docs/images/gallery/*.svg
     python docs/make_gallery.py --nodes 2k --epochs 2 --out FOLDER
 
 Every picture is drawn by the library from the files of a run, as in the run's own `plots` folder;

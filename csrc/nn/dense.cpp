@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/cpu_features.hpp"
 #include "parallel/pool.hpp"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -206,10 +207,7 @@ void by_terms(const DenseProduct& product, std::int64_t rows, std::int64_t colum
   parallel_for(rows, threads, std::max<std::int64_t>(6, kGrain / work), part);
 }
 
-bool has_lanes() {
-  static const bool has = __builtin_cpu_supports("avx512f") != 0;
-  return has;
-}
+bool has_lanes() { return cpu_features().avx512f && cpu_features().fma; }
 
 #endif
 
@@ -217,7 +215,7 @@ bool has_lanes() {
 
 bool dense_pays() {
 #if FOREGATHER_LANES
-  return has_lanes() && __builtin_cpu_is("intel") == 0;
+  return has_lanes() && !cpu_features().intel;
 #else
   return false;
 #endif

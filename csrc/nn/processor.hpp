@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/cpu_features.hpp"
 #include "nn/number.hpp"
 
 #if defined(__clang__)
@@ -44,9 +45,7 @@ template <typename Loop, typename... Arguments>
   Loop::template run<F16c>(arguments...);
 }
 // Every processor with AVX2 has F16C; a virtual one may hide it.
-inline bool has_avx2() {
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
-}
+inline bool has_avx2() { return cpu_features().avx2 && cpu_features().f16c; }
 #else
 template <typename Loop, typename... Arguments>
 void on_avx2(const Arguments&... arguments) {

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -127,5 +128,18 @@ def test_rows_behind_pyg_come_from_every_place(module, tmp_path, capsys):
     backend = importlib.import_module("pyg_backend")
     synthesize(tmp_path / "graph", 2000, degree=8, features=16, classes=3)
     for way in some(backend.WAYS):
-        backend.measure(way, str(tmp_path / "graph"), 10**9, 1)
-        assert json.loads(capsys.readouterr().out)["rows"] > 0, way
+        backend.measure(way, str(tmp_path / "graph"), 10**9, 2, 60.0)
+        found = json.loads(capsys.readouterr().out)
+        assert found["rows"] > 0 and found["batches"] in (1, 2), way  # there may be one only
+
+
+def test_a_turn_behind_pyg_that_does_not_end_is_cut(module):
+    backend = importlib.import_module("pyg_backend")
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    cut = backend.finish(child, 0.1, more=0.2)
+    assert child.returncode is not None and cut["seconds"] == 0.1 and cut["batches"] == 0
+    child = subprocess.Popen(
+        [sys.executable, "-c", "print('{\"batches\": 3}')"], stdout=subprocess.PIPE, text=True
+    )
+    assert backend.finish(child, 60.0) == {"batches": 3}

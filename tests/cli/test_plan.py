@@ -37,7 +37,16 @@ def test_ways_side_by_side(tmp_path, capsys):
     assert {"memory", "features"} <= kinds
     assert main(["plan", str(tmp_path / "g"), *budgets, *flags[:-1]]) == 0
     out = capsys.readouterr().out
-    assert "choice" in out and "runner-up" in out and "needs" in out
+    assert "choice" in out and "runner-up" in out and "needs" in out and "ratio:" in out
+
+
+def test_what_is_read_is_explained_only_where_something_is_read(tmp_path, capsys):
+    synthesize(tmp_path / "g", 300, degree=4, features=8, classes=3, seed=0)
+    assert main(["plan", str(tmp_path / "g"), "--memory", "1GB"]) == 0
+    out = capsys.readouterr().out
+    assert "everything fits" in out and "ratio:" not in out
+    assert main(["plan", str(tmp_path / "g"), "--memory", "1GB", "1"]) == 0
+    assert "ratio:" not in capsys.readouterr().out
 
 
 def storage_of(loader):

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/cpu_features.hpp"
 #include "io/checksums/crc32c_fold.hpp"
 
 #if defined(__x86_64__)
@@ -109,7 +110,7 @@ FOREGATHER_CRC_INSTRUCTION inline std::uint64_t word_step(std::uint64_t state, s
 FOREGATHER_CRC_INSTRUCTION inline std::uint32_t byte_step(std::uint32_t state, std::byte byte) {
   return _mm_crc32_u8(state, static_cast<std::uint8_t>(byte));
 }
-bool has_instruction() { return __builtin_cpu_supports("sse4.2"); }
+bool has_instruction() { return cpu_features().sse42; }
 constexpr const char* kMeans = "sse4.2";
 #else
 FOREGATHER_CRC_INSTRUCTION inline std::uint64_t word_step(std::uint64_t state, std::uint64_t word) {

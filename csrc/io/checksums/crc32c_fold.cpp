@@ -4,6 +4,8 @@
 #include <immintrin.h>
 
 #include <cstring>
+
+#include "base/cpu_features.hpp"
 #endif
 
 // The bytes of a block are the coefficients of a polynomial, and a register is its remainder. The
@@ -166,10 +168,10 @@ FOREGATHER_FOLD std::uint32_t run_folds(std::uint32_t state, const std::byte* p,
 std::vector<Crc32cWay> fold_ways() {
   std::vector<Crc32cWay> found;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
-      __builtin_cpu_supports("avx2")) {
+  const CpuFeatures& has = cpu_features();
+  if (has.sse42 && has.pclmul && has.avx2) {
     found.push_back({"pclmulqdq", run_folds<Narrow>});
-    if (__builtin_cpu_supports("vpclmulqdq")) found.push_back({"vpclmulqdq", run_folds<Wide>});
+    if (has.vpclmulqdq) found.push_back({"vpclmulqdq", run_folds<Wide>});
   }
 #endif
   return found;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cpu_features.hpp"
 #include "sampling/nodewise/labor.hpp"
 
 namespace foregather {
@@ -58,7 +59,7 @@ template <typename Id>
                                                  std::int64_t begin, std::int64_t* edge) {
   return sweep_body(ids, count, shared, limit, begin, edge);
 }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+bool has_avx2() { return cpu_features().avx2; }
 #else
 template <typename Id>
 constexpr auto sweep_avx2 = &sweep_plain<Id>;

@@ -19,11 +19,11 @@ namespace foregather {
 template <typename Id>
 struct TypedRelation {
   Topology<Id> graph;
-  std::size_t source = 0, target = 0;  ///< numbers of types
-  std::vector<std::int64_t> fanouts;   ///< one per layer; 0: not sampled, -1: all
-  EdgeWeights weights = {};            ///< no cells: all edges alike
-  std::span<const std::int64_t> time;  ///< [E] or empty
-  std::span<const float> values = {};  ///< of LABOR's matrix, [E]; empty: 1 / degree
+  std::size_t source = 0, target = 0;       ///< numbers of types
+  std::vector<std::int64_t> fanouts;        ///< one per layer; 0: not sampled, -1: all
+  EdgeWeights weights = {};                 ///< no cells: all edges alike
+  std::span<const std::int64_t> time = {};  ///< [E] or empty
+  std::span<const float> values = {};       ///< of LABOR's matrix, [E]; empty: 1 / degree
 
   /// Whether any layer samples it.
   bool used() const {

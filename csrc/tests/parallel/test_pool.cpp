@@ -1,15 +1,11 @@
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "parallel/pool.hpp"
 #include "tests/check.hpp"
+#include "tests/parallel/pool_cases.hpp"
 
 using namespace foregather;
 
@@ -59,19 +55,6 @@ void worker_numbers_are_not_shared() {
   }
 }
 
-// All tasks wait for each other, so as many threads as asked for must run them.
-void gives_as_many_threads_as_asked_for() {
-  std::mutex lock;
-  std::condition_variable all;
-  int here = 0;
-  parallel_tasks(12, 12, [&](std::int64_t, int) {
-    std::unique_lock<std::mutex> hold(lock);
-    if (++here == 12) all.notify_all();
-    all.wait(hold, [&] { return here == 12; });
-  });
-  CHECK(pool_size() >= 11);
-}
-
 // Helpers that are held up elsewhere do not hold up a call.
 void late_helpers_are_not_waited_for() {
   std::atomic<bool> release{false};
@@ -119,43 +102,6 @@ void failures_reach_the_caller() {
   CHECK(running == 0 && begun <= 2);
 }
 
-void calls_from_many_threads_and_inside_bodies() {
-  std::atomic<std::int64_t> sum{0};
-  std::vector<std::thread> callers;
-  for (int caller = 0; caller < 4; ++caller) {
-    callers.emplace_back([&] {
-      for (int repeat = 0; repeat < 30; ++repeat) {
-        parallel_tasks(6, 3, [&](std::int64_t, int) {
-          parallel_for(100, 2, 1, [&](std::int64_t begin, std::int64_t end, int) {
-            parallel_blocks(end - begin, 2, 7,
-                            [&](std::int64_t from, std::int64_t to, int) { sum += to - from; });
-          });
-        });
-      }
-    });
-  }
-  for (std::thread& caller : callers) caller.join();
-  CHECK(sum == 4 * 30 * 6 * 100);
-}
-
-// ThreadSanitizer does not let a child of a threaded process start threads.
-void a_forked_child_has_its_own_helpers() {
-#ifndef __SANITIZE_THREAD__
-  gives_as_many_threads_as_asked_for();
-  const pid_t child = fork();
-  if (child == 0) {
-    if (pool_size() != 0) _exit(1);
-    gives_as_many_threads_as_asked_for();
-    calls_from_many_threads_and_inside_bodies();
-    _exit(0);
-  }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  gives_as_many_threads_as_asked_for();
-#endif
-}
-
 }  // namespace
 
 int main() {
@@ -167,6 +113,5 @@ int main() {
   late_helpers_are_not_waited_for();
   failures_reach_the_caller();
   calls_from_many_threads_and_inside_bodies();
-  a_forked_child_has_its_own_helpers();
   return 0;
 }

@@ -211,10 +211,11 @@ class Plan:
             for point in facts["points"]
             if "error" in point
         ]
-        lines.append(
-            "ratio: blocks read / the fewest any policy could read with this memory; s/batch: "
-            "predicted disk seconds"
-        )
+        if any("requests" in point for point in facts["points"]):
+            lines.append(
+                "ratio: blocks read / the fewest any policy could read with this memory; s/batch: "
+                "predicted disk seconds"
+            )
         from foregather.loader.memory.ways import heading
 
         for point in facts["points"]:

@@ -175,10 +175,10 @@ def test_rules_that_have_no_effect_are_refused(tmp_path):
     table = NodeFile(tmp_path / "n.csv")
     chance, time = SplitRule(fractions=(0.6, 0.2, 0.2)), SplitRule(times=(1, 2))
     for given_table, rule, message in (
-        (None, chance, "there are no labels"),
+        (None, chance, "there are no labels; a table of the nodes brings them: --node-table"),
         (None, time, "name a table with --node-table"),
         (table, time, "name it with --node-time"),
-        (table, chance, "there are no labels"),
+        (table, chance, "there are no labels; --node-label names their column in n.csv"),
         (NodeFile(tmp_path / "n.csv", split="split"), chance, "pass one of them"),
         (NodeFile(tmp_path / "n.csv", split="split"), False, "pass one of them"),
     ):

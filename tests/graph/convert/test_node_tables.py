@@ -170,6 +170,20 @@ def test_features_of_a_table_are_cast(tmp_path, dtype):
     assert graph.features[graph.nodes_of(["a", "b"])][:, 0].tolist() == [64, -127]
 
 
+def test_a_header_that_was_read_as_an_edge_is_said_where_its_nodes_have_no_row(tmp_path):
+    (tmp_path / "n.csv").write_text("name,x\nx,1\nyy,2\n")
+    (tmp_path / "e.csv").write_text("from whom,to\nx,yy\n")
+    options = ReadOptions(table=NodeFile(tmp_path / "n.csv"))
+    with pytest.raises(
+        InputError, match="line 1 of e.csv, 'from whom,to', was read as an edge.*--header yes"
+    ):
+        convert(tmp_path / "e.csv", tmp_path / "g", reading=options)
+    (tmp_path / "e.csv").write_text("yy,x\nx,yy\nx,only here\n")
+    with pytest.raises(InputError, match="1 of 3 nodes have no row in n.csv.*of 0$"):
+        convert(tmp_path / "e.csv", tmp_path / "g", reading=options)
+    assert not (tmp_path / "g").exists()
+
+
 BAD = [
     ("id,x\na,1\nb,2\n", {}, "1 of 3 nodes have no row in n.csv, the first is 'c'"),
     ("id,x\na,1\nb,2\nc,3\na,4\n", {}, "same id in line 2 and in line 5"),

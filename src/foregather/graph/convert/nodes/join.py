@@ -200,11 +200,14 @@ class NodeJoin:
         place = f"{self.reader.name} {self.reader.unit} {rows.lines[row]}"
         return InputError(f"{place} has {what} in {where}; {advice}")
 
-    def features(self, first_missing: Callable[[int], str]) -> JoinedRows | None:
+    def features(
+        self, first_missing: Callable[[int], str], why: Callable[[str], str]
+    ) -> JoinedRows | None:
         """Features of all nodes, to be written.
 
         Args:
             first_missing: the original id of a node, for the message.
+            why: from that id to what may be the reason, which ends the message.
 
         Raises:
             InputError: nodes have no row, and there is no `fill`.
@@ -216,7 +219,7 @@ class NodeJoin:
             first = first_missing(int(np.argmin(self.lines)))
             raise InputError(
                 f"{missing} of {self.count} nodes have no row in {self.reader.name}, the first "
-                f"is {first}; add them, or pass --fill 0 to give them features of 0"
+                f"is {first}; add them, or pass --fill 0 to give them features of 0{why(first)}"
             )
         kind, fill = np.dtype(np.float32), float(self.fill or 0)
         return JoinedRows(self.count, self.width, kind, self._spool, self.memory // 8, fill)

@@ -172,7 +172,16 @@ def write_nodes(
 
 
 def _features(source: Source, parts: NodeParts, count: int) -> RowStream | None:
-    joined = None if parts.table is None else parts.table.features(parts.original)
+    def header(first: str) -> str:
+        line = getattr(source, "first_edge", None)  # of an edge list of text
+        if line is None or first.strip("'\"") not in line[1]:
+            return ""
+        return (
+            f"; line {line[0]} of {source.name}, {line[1][:80]!r}, was read as an edge: if it is a "
+            "header, pass --header yes"
+        )
+
+    joined = None if parts.table is None else parts.table.features(parts.original, header)
     if parts.rows is None or joined is not None:
         return joined
     if source.ids != "dense":
@@ -198,7 +207,9 @@ def _splits(parts: NodeParts, given: dict[str, Array], labels: Array | None) -> 
             raise InputError("the source has splits, and so has the node table; leave one out")
         return {**given, **named}
     if labels is None:
-        raise InputError("--split and --split-time divide labelled nodes; there are no labels")
+        raise InputError(
+            f"--split and --split-time divide labelled nodes; there are no labels{_unread(table)}"
+        )
     labelled = np.flatnonzero(_is_labelled(labels))
     if table is not None and table.reader.columns.label >= 0:
         labelled = labelled[np.argsort(table.lines[labelled], kind="stable")]
@@ -216,6 +227,15 @@ def _splits(parts: NodeParts, given: dict[str, Array], labels: Array | None) -> 
         )
     limits = read_times(rule.times, table.reader.dates)
     return dict(divide_by_time(limits, labelled, times))
+
+
+def _unread(table: NodeJoin | None) -> str:
+    """Where labels may be, for a message that there are none."""
+    if table is None:
+        return "; a table of the nodes brings them: --node-table"
+    left = [column_name(table.reader, column) for column in table.reader.columns.left[:5]]
+    known = f" (not read: {', '.join(left)})" if left else ""
+    return f"; --node-label names their column in {table.reader.name}{known}"
 
 
 def _is_labelled(labels: Array) -> npt.NDArray[np.bool_]:

@@ -131,6 +131,13 @@ class TextSource:
         """An edge list has neither labels nor splits."""
         return Small()
 
+    @property
+    def first_edge(self) -> tuple[int, str] | None:
+        """Number and text of a first line that was read as an edge, and may be a header."""
+        dialect = self._dialect
+        doubt = dialect.names is None and dialect.strings and not self._told
+        return dialect.first if doubt else None
+
     def notes(self) -> list[str]:
         """Notes on what was read and what was not."""
         dialect = self._dialect
@@ -142,7 +149,7 @@ class TextSource:
         number, line = dialect.first
         if dialect.names is not None:
             found.append(f"Line {number}, {line[:80]!r}, was skipped as a header.")
-        elif dialect.strings and not self._told:
+        elif self.first_edge is not None:
             found.append(
                 f"Line {number}, {line[:80]!r}, was read as an edge; --header yes takes it as a "
                 "header."
