@@ -9,8 +9,9 @@ peak). The others are `FullGraph` in mode exact, by what `Runtime` keeps. "peak"
 resident memory in the epochs after the first, above that between them; "CPU" is their processor
 time; rounds are interleaved and the median is shown with its spread. Each round has two
 processes a run: blocks from 128 KiB on are mapped one by one (MALLOC_MMAP_THRESHOLD_) where the
-peak is taken, since glibc else keeps holes, and not where time is taken, since mapping costs more
-than the work of small blocks. All train the same: the losses are equal to rounding.
+peak is taken, since glibc else keeps holes; where time is taken, freed memory is kept
+(`keep_freed_memory`, as `foregather train` does), since mapping costs more than the work of small
+blocks. All train the same: the losses are equal to rounding.
 
 "chunks" compares the processor time of an exact epoch that keeps everything with plain training, by
 number of chunks: for the layers, and for the same model as a module of PyG (plain PyG, and split).
@@ -38,7 +39,7 @@ from common.cgroup import Cgroup
 from common.full_graph import Deep, Module, Ours, Peak, Plain, few_nodes, resident
 from common.report import Report
 
-from foregather import Graph
+from foregather import Graph, keep_freed_memory
 from foregather.graph.synthetic import synthesize
 from foregather.nn import resgcn_layers
 from foregather.units import format_bytes, parse_count, parse_size
@@ -65,6 +66,8 @@ def made(kind: str, graph: Graph, width: int, depth: int, chunks: int) -> Any:
 def child(path: str, kind: str, width: int, depth: int, chunks: int, epochs: int) -> None:
     """One run; facts go to the standard output."""
     torch.set_num_threads(1)
+    if '"memory"' not in kind:
+        keep_freed_memory()  # not where the environment says otherwise
     few = kind if '"memory"' not in kind else 'ours:{"recompute": "segments"}'
     made(few, few_nodes(4 * chunks + 200, FEATURES, CLASSES), 8, 3, chunks).epoch()
     graph = Graph.open(path)

@@ -7,8 +7,9 @@ every layer reads, is made again on each stage from the features, which all rank
 the same with it sent from stage to stage). "graph" is 8 ways of one stage, cut by METIS in four
 ways: for fewest edges, balanced by edges (FullGraph's default, "edges") and by nodes (as the
 authors cut, "nodes"), and by partition="metis-volume", balanced by edges ("volume") and its
-objective balanced by nodes ("volume, nodes"). "ratio" counts the authors' kind of cut, "least" the
-cut that sends least, whatever its balance. L a / (S - 1) is the closed form of "ratio" without
+objective balanced by nodes ("volume, nodes"); METIS is only asked for the fewest rows on graphs of
+up to five million edges. "ratio" counts the authors' kind of cut, "least"
+the cut that sends least, whatever its balance. L a / (S - 1) is the closed form of "ratio" without
 weights: 32 alpha / 7. "bfloat16" halves the rows on the wire. The planner's counts are first
 compared with the ledgers of 8 real gloo ranks on Cora, to the byte. The synthetic graph has
 Reddit's mean degree (492) and a quarter of its nodes; 10 % of the sources are drawn from the whole
@@ -21,7 +22,10 @@ and test accuracy.
 The published figures (volume of graph parallelism over that of the pipeline, 8 GPUs, 32 layers):
 mean 10.27 over Squirrel, Flickr and Reddit with GCN, GraphSAGE and GCNII.
 
-    FOREGATHER_DATA=... python benchmarks/pipeline_volume.py [--graphs cora,squirrel] [--kept FILE]
+    FOREGATHER_DATA=... python benchmarks/pipeline_volume.py [--graphs cora,squirrel | all]
+        [--only counted checked rounded] [--kept FILE]
+
+Without --graphs, the dense real graphs are cut, which takes minutes; "all" takes much longer.
 """
 
 import argparse
@@ -31,7 +35,8 @@ import math
 import multiprocessing
 import os
 import socket
-from functools import partial
+import time
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +54,11 @@ from foregather.pipeline.partition.cut import Cut, measure_cut
 from foregather.pipeline.passes.segments import as_layers, cut_layers
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
-from foregather.pipeline.planning.workload import Setting, workload_of
+from foregather.pipeline.planning.workload import Setting, Workload, workload_of
 
-DEPTH, WIDTH, RANKS, CHUNKS, CLASSES = 32, 100, 8, 32, 16
+DEPTH, WIDTH, RANKS, CHUNKS, CLASSES, FEATURES = 32, 100, 8, 32, 16, 128
+DENSE_REAL = ("squirrel", "tolokers", "blogcatalog", "actors_collab")
+VOLUME_EDGES = 5_000_000  # the most that METIS is asked to cut for the fewest rows
 REDDIT_NODES, REDDIT_DEGREE, DENSE = 232_965, 492, 50
 SYNTHETIC = {"reddit density, mixing 0.1": 0.1}
 CUTS = ("edges", "nodes", "volume", "volume, nodes")
@@ -67,13 +74,25 @@ def layers_of(model: str, width_in: int, width: int) -> list[torch.nn.Module]:
     return [*make_deep(width_in, width, CLASSES, DEPTH)]
 
 
-def planned_bytes(
-    graph: Graph, layers: list[torch.nn.Module], cut: Cut, half: bool = False, again: bool = True
-) -> int:
-    """What the planner counts for the cut's number of ways: 8 ways of a stage, or 8 stages."""
+def work_of(
+    graph: Graph, layers: list[torch.nn.Module], half: bool = False, again: bool = True
+) -> Workload:
+    """What the planner knows of layers, which it tries one by one: that takes most of the time."""
     runtime = Runtime(boundary="bfloat16" if half else None, initial_again=again)
     free = [LayerCost((0, 0, 0), (0, 0, 0), (0, 0))] * len(layers)
-    work = workload_of(graph, layers, runtime, free)
+    return workload_of(graph, layers, runtime, free)
+
+
+@cache
+def usual_work(model: str, wide: int, half: bool, again: bool) -> Workload:
+    """The same for layers over 128 features, which depends on no graph; features never cross."""
+    row = np.zeros((1, FEATURES), np.float32)
+    sample = Graph.from_edge_index(np.zeros((2, 0), np.int64), 1, x=row)
+    return work_of(sample, layers_of(model, FEATURES, wide), half, again)
+
+
+def planned_bytes(work: Workload, layers: list[torch.nn.Module], cut: Cut) -> int:
+    """What the planner counts for the cut's number of ways: 8 ways of a stage, or 8 stages."""
     stages = RANKS // cut.ways
     cuts = tuple(cut_layers(as_layers(layers), stages))
     mode = "exact" if cut.ways > 1 else "fast"
@@ -176,7 +195,8 @@ def validate() -> list[list[object]]:
         formula = next(f[2] for f in found if f[0] == number)
         chunks = make_chunks(graph, RANKS if ways > 1 else CHUNKS, abreast=ways)
         cut = measure_cut(graph, chunks, ways)
-        plan = planned_bytes(graph, small_layers(model, graph), cut, half, again)
+        layers = small_layers(model, graph)
+        plan = planned_bytes(work_of(graph, layers, half, again), layers, cut)
         scheme = "graph" if ways > 1 else "pipeline"
         scheme += (", first embedding again" if again else "") + (", bfloat16" if half else "")
         assert sent == formula == plan, (model, scheme, sent, formula, plan)
@@ -216,14 +236,24 @@ def by_nodes(graph: Graph, volume: bool) -> Cut:
 
 def all_cuts(graph: Graph) -> dict[str, Cut]:
     """The cuts that are compared; METIS may leave a part empty when it balances nodes."""
+
+    def by_edges(method: str) -> Cut:
+        return measure_cut(graph, make_chunks(graph, RANKS, method, 0, RANKS), RANKS)
+
+    makers = {
+        "edges": partial(by_edges, "metis"),
+        "nodes": partial(by_nodes, graph, False),
+        "volume": partial(by_edges, "metis-volume"),
+        "volume, nodes": partial(by_nodes, graph, True),
+    }
     found = {}
-    for word, method in (("edges", "metis"), ("volume", "metis-volume")):
-        found[word] = measure_cut(graph, make_chunks(graph, RANKS, method, 0, RANKS), RANKS)
-    for word, volume in (("nodes", False), ("volume, nodes", True)):
+    for word in [w for w in CUTS if graph.num_edges <= VOLUME_EDGES or "volume" not in w]:
+        began = time.process_time()
         try:
-            found[word] = by_nodes(graph, volume)
+            found[word] = makers[word]()
         except ValueError as error:
             print(word, error)
+        print(f"{word}: {time.process_time() - began:.0f} s of processor time", flush=True)
     return found
 
 
@@ -231,7 +261,6 @@ def cell(name: str, wide: int = WIDTH) -> dict[str, Any]:
     """Bytes of all models on one graph, with hidden layers so wide."""
     graph = topology(name)
     cuts = all_cuts(graph)
-    width = 128  # features: the planner needs some; they never cross
     narrow = Graph.from_edge_index(np.zeros((2, 0), np.int64), graph.num_nodes)
     found: dict[str, Any] = {
         "nodes": graph.num_nodes,
@@ -243,16 +272,15 @@ def cell(name: str, wide: int = WIDTH) -> dict[str, Any]:
     }
     whole = measure_cut(narrow, make_chunks(narrow, CHUNKS, "natural"), 1)
     del graph
-    sample = Graph.from_edge_index(
-        np.zeros((2, 0), np.int64), 1, x=np.zeros((1, width), np.float32)
-    )
     for model in (*PUBLISHED, "resgcn"):
-        layers = layers_of(model, width, wide)
+        layers = layers_of(model, FEATURES, wide)
+        work = usual_work(model, wide, False, True)
+        relayed = usual_work(model, wide, False, False) if model == "gcnii" else work
         found[model] = {
-            "graph": {word: planned_bytes(sample, layers, cut) for word, cut in cuts.items()},
-            "pipeline": planned_bytes(sample, layers, whole),
-            "relayed": planned_bytes(sample, layers, whole, again=False),
-            "bfloat16": planned_bytes(sample, layers, whole, half=True),
+            "graph": {word: planned_bytes(work, layers, cut) for word, cut in cuts.items()},
+            "pipeline": planned_bytes(work, layers, whole),
+            "relayed": planned_bytes(relayed, layers, whole),
+            "bfloat16": planned_bytes(usual_work(model, wide, True, True), layers, whole),
         }
     return found
 
@@ -264,11 +292,15 @@ def ratios_of(one: dict[str, Any], model: str) -> dict[str, float]:
     return {
         "ratio": authors / found["pipeline"],
         "default cut": cuts["edges"] / found["pipeline"],
-        "volume cut": cuts["volume"] / found["pipeline"],
+        "volume cut": cuts.get("volume", math.nan) / found["pipeline"],
         "least": min(cuts.values()) / found["pipeline"],
         "relayed": authors / found["relayed"],
         "bfloat16": authors / found["bfloat16"],
     }
+
+
+def gigabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e9:.3f}"
 
 
 def geometric(values: list[float]) -> float:
@@ -277,13 +309,16 @@ def geometric(values: list[float]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graphs", default=",".join([*NAMES, *SYNTHETIC]).replace(", ", "; "))
+    parser.add_argument("--graphs", default=",".join(DENSE_REAL), help="names, or all")
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS])
     parser.add_argument("--kept", type=Path, help="JSON file of cells that are kept between runs")
     parser.add_argument("--quick", action="store_true", help="two epochs of the loss")
     given = parser.parse_args()
+    torch.set_num_threads(1)  # layers are tried on a few nodes: threads would only wait
     if importlib.util.find_spec("pymetis") is None:
         skip("pymetis is not installed, and chunks are cut by METIS; pip install pymetis")
-    names = [n.replace("; ", ", ") for n in given.graphs.split(",")]
+    names = [*NAMES, *SYNTHETIC] if given.graphs == "all" else given.graphs.split(",")
+    names = names if "counted" in given.only else []
     kept: dict[str, Any] = {}
     if given.kept and given.kept.exists():
         kept = json.loads(given.kept.read_text())
@@ -294,7 +329,7 @@ def main() -> None:
             kept[name] = cell(name)
             print(name, kept[name]["alpha"], flush=True)
     for key, find in (("checked", validate), ("rounded", partial(rounded, given.quick))):
-        if key not in kept:
+        if key not in kept and key in given.only:
             kept[key] = find()
             print(key, kept[key], flush=True)
         if given.kept:
@@ -305,15 +340,16 @@ def main() -> None:
 def write_report(kept: dict[str, Any]) -> None:
     """All tables."""
     report = Report("pipeline_volume", __doc__)
-    report.line("Real ranks on Cora, width 16, bytes of one epoch, equal to the byte:")
-    report.table(["model", "scheme", "sent", "closed form", "planner"], kept["checked"])
+    if "checked" in kept:
+        report.line("Real ranks on Cora, width 16, bytes of one epoch, equal to the byte:")
+        report.table(["model", "scheme", "sent", "closed form", "planner"], kept["checked"])
     names = [n for n in (*NAMES, *SYNTHETIC) if n in kept]
     cuts = [
         [
             name,
             *(f"{kept[name]['alpha'][w]:.2f}" if w in kept[name]["alpha"] else "" for w in CUTS),
             *(f"{kept[name]['balance'][w]:.2f}" if w in kept[name]["alpha"] else "" for w in CUTS),
-            *(f"{kept[name]['gcn']['graph'][w] / 1e9:.3f}" for w in ("edges", "volume")),
+            *(gigabytes(kept[name]["gcn"]["graph"].get(w)) for w in ("edges", "volume")),
         ]
         for name in names
     ]
@@ -334,8 +370,8 @@ def write_report(kept: dict[str, Any]) -> None:
                 dense.append((name, ratios))
             facts = [name, f"{one['nodes']:,}", f"{degree:.0f}", model]
             closed = f"{DEPTH * alpha / (RANKS - 1):.2f}"
-            gigabytes = f"{one[model]['pipeline'] / 1e9:.3f}"
-            rows.append([*facts, gigabytes, closed, *(f"{r:.2f}" for r in ratios.values())])
+            facts += [gigabytes(one[model]["pipeline"]), closed]
+            rows.append([*facts, *(f"{r:.2f}" for r in ratios.values())])
     report.line("Counted by the planner (GB an epoch of the pipeline; ratios over it):")
     kinds = list(ratios_of(kept[names[0]], "gcn")) if names else []
     head = ["graph", "nodes", "mean degree", "model", "pipeline GB", "L a / (S - 1)"]
@@ -348,9 +384,13 @@ def write_report(kept: dict[str, Any]) -> None:
             means.append([word, kind, f"{geometric(values):.2f}", f"{np.mean(values):.2f}"])
     report.line(f"Dense graphs with {', '.join(PUBLISHED)} (published mean 10.27):")
     report.table(["graphs", "ratio", "geometric mean", "arithmetic mean"], means)
-    report.line("GCNII, 32 layers, with rows between stages as they are and rounded:")
-    report.table(["graph", "epochs", "rows", "loss", "test accuracy %"], kept["rounded"])
+    if "rounded" in kept:
+        report.line("GCNII, 32 layers, with rows between stages as they are and rounded:")
+        report.table(["graph", "epochs", "rows", "loss", "test accuracy %"], kept["rounded"])
     report.write()
+
+
+PARTS = ("counted", "checked", "rounded")
 
 
 if __name__ == "__main__":

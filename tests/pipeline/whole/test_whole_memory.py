@@ -53,8 +53,8 @@ class Counted(mmap.mmap):
 
     now = most = 0
 
-    def __new__(cls, file: int, size: int):
-        made = super().__new__(cls, file, size)
+    def __new__(cls, file: int, size: int, **flags: int):
+        made = super().__new__(cls, file, size, **flags)
         Counted.now += size
         Counted.most = max(Counted.most, Counted.now)
         return made

@@ -13,7 +13,7 @@ the fastest way that fits is looked for among those that keep, run again and wri
 import ctypes
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foregather.errors import BudgetError, InputError
@@ -90,7 +90,8 @@ def choose(
     if runtime.memory is None and runtime.recompute in ("none", "dense"):
         return Choice(everything), Pieces(stage, 1)
     chunks = len(stage.chunks)
-    usual = usual_pieces(stage.chunks.order.size, max(stage.widths.x[1:]), chunks)
+    shape = stage.chunks.order.size, max(stage.widths.x[1:]), chunks
+    usual = usual_pieces(*shape, budget=runtime.memory is not None)
     if runtime.memory is None and runtime.recompute == "all":
         return Choice(_single(count, False)), Pieces(stage, usual)
     found = found or measure(stage)
@@ -101,8 +102,9 @@ def choose(
             most = need.spilled(False) + _weights(stage)
             return Choice(_single(count, True), False, found.segments, most), pieces
         _, stretches = shortest_of(found.segments, need.parts)
-        most = _most(found.segments, tuple(stretches), need) + _weights(stage)
-        return Choice(tuple(stretches), False, found.segments, most), pieces
+        most = _most(found.segments, tuple(stretches), need)
+        made = _at_once(found.segments, stretches, need, most)
+        return Choice(made, False, found.segments, most + _weights(stage)), pieces
     for norm in found.norms:
         adjacency.lists(norm)
     return _within(stage, found, parse_size(runtime.memory), usual)
@@ -142,6 +144,11 @@ class _Need:
     @property
     def _read(self) -> int:
         return max((cost.message or cost.x) for cost in self.found.segments)
+
+    @property
+    def sums(self) -> int:
+        """Sums of all pieces, of all norms that a layer asks for."""
+        return self._read * self.found.sums
 
     @property
     def _always(self) -> int:
@@ -216,6 +223,7 @@ def _within(stage: Stage, found: Measured, memory: int, usual: int) -> tuple[Cho
         stretches = tuple(fitting[1])
         most = _most(costs, stretches, need)
         if most <= room:
+            stretches = _at_once(costs, stretches, need, most)
             return Choice(stretches, False, costs, most + weights, present), pieces
     least = 0
     for adjoints in (False, True):
@@ -248,6 +256,18 @@ def _most(costs: tuple[SegmentCost, ...], stretches: tuple[Stretch, ...], need: 
         most = max(most, held + now)
         held += now if stretch.kept else costs[stretch.first].x
     return max(most + need.base, held + need.forward, need.forward + need.scoring)
+
+
+def _at_once(
+    costs: Sequence[SegmentCost], stretches: Sequence[Stretch], need: _Need, most: int
+) -> tuple[Stretch, ...]:
+    """Marks where a forward pass that makes all sums at once holds no more than `most`."""
+    held, made = 0, []
+    for one in stretches:
+        held += sum(c.held for c in costs[one.first : one.last]) if one.kept else costs[one.first].x
+        room = most - held - need.forward
+        made.append(replace(one, at_once=not one.kept and need.sums <= room))
+    return tuple(made)
 
 
 def file_bytes(choice: Choice, pieces: Pieces) -> int:

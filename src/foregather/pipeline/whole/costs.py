@@ -40,6 +40,7 @@ class Measured:
         segments: costs of each segment for all nodes.
         norms: the norms that layers sum with.
         skips: bytes of the skip tensors of all nodes.
+        sums: different sums over in-neighbours that a layer asks for, at most.
         features: bytes of feature rows, if they are aggregated.
         scores: bytes of the scores of all nodes.
         reads_edges: whether a layer looks at edges itself.
@@ -50,6 +51,7 @@ class Measured:
     segments: tuple[SegmentCost, ...]
     norms: tuple[str, ...]
     skips: int
+    sums: int
     features: int
     scores: int
     reads_edges: bool
@@ -164,6 +166,7 @@ class _Counting(WholePass):
             tuple(self._costs),
             tuple(norms),
             skips,
+            self._pieces.sums,
             features,
             scores,
             self._pieces.reads_rows,

@@ -128,6 +128,8 @@ class Level:
         spilled: the same rows in a file, where they are held for a while only.
         message: messages, if they are not the rows themselves.
         features: feature rows of all nodes, while they are aggregated.
+        summed: sums of all pieces, made for the first that asks and taken one by one; None where
+            each piece makes its own.
         edges: what layers that look at edges themselves read and push to, by pieces.
         sums: gradients of sums over in-neighbours, with the lists they were made by.
     """
@@ -136,6 +138,7 @@ class Level:
     spilled: Store | None = None
     message: Held | None = None
     features: Tensor | None = None
+    summed: dict[Hashable, dict[int, Tensor]] | None = None
     edges: RowBuffers | None = None
     sums: dict[Hashable, tuple[Lists, Held]] = field(default_factory=dict)
 

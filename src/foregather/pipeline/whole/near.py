@@ -29,7 +29,7 @@ class _Sums(_Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, own: Tensor, near: "PieceNear", key: Hashable, lists: Lists) -> Tensor:
         ctx.near, ctx.key, ctx.lists = near, key, lists
-        return lists.sums(near.level.read, near.span)
+        return near.sum_rows(key, lists)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, None, None]:
@@ -70,6 +70,7 @@ class PieceNear:
         self._draws, self._recompute = draws, recompute
         self._rows: Tensor | None = None
         self._noted: set[Hashable] = set()
+        self._asked: set[Hashable] = set()
 
     @property
     def rows(self) -> Tensor:
@@ -92,6 +93,18 @@ class PieceNear:
         """Sums of messages over given lists of edges."""
         out: Tensor = _Sums.apply(self.own, self, key, make())
         return out
+
+    def sum_rows(self, key: Hashable, lists: Lists) -> Tensor:
+        """Sums for the piece; where those of all pieces are made at once, it takes its own."""
+        read, summed = self.level.read, self.level.summed
+        self._asked.add(key)
+        self.pieces.sums = max(self.pieces.sums, len(self._asked))
+        if summed is None:
+            return lists.sums(read, self.span)
+        if key not in summed:
+            summed[key] = {n: lists.sums(read, span) for n, span in enumerate(self.pieces.spans)}
+        own = summed[key].pop(self._piece, None)  # taken once: who took it may have changed it
+        return lists.sums(read, self.span) if own is None else own
 
     def note_sum(self, key: Hashable, lists: Lists, gradient: Tensor) -> None:
         """Keeps the gradient of a sum, in addition to that of an earlier call."""

@@ -17,13 +17,17 @@ from foregather.pipeline.passes.stage import Stage, Targets
 
 __all__ = ["Pieces", "usual_pieces"]
 
-_VALUES = 1 << 18  # of a row tensor in a piece: with fewer, calls cost more than their work
+_VALUES = 600_000  # of a row tensor in a piece: with fewer, calls cost more than their work
 _MOST = 16  # more save little: what is held for all nodes is more than a piece's work
 
 
-def usual_pieces(nodes: int, width: int, chunks: int) -> int:
-    """How many pieces cost little time, for rows of this width."""
-    return max(1, min(chunks, _MOST, nodes * width // _VALUES))
+def usual_pieces(nodes: int, width: int, chunks: int, budget: bool = False) -> int:
+    """How many pieces cost little time, for rows of this width.
+
+    Twice as many within a budget: the smaller their blocks, the smaller the holes between them.
+    """
+    values = nodes * width * (2 if budget else 1)
+    return max(1, min(chunks, _MOST, values // _VALUES))
 
 
 class Pieces:
@@ -37,12 +41,14 @@ class Pieces:
         spans: new numbers of each piece.
         inner: for each piece, its chunks with their rows in the piece.
         reads_rows: whether a layer read rows of others itself, beside sums.
+        sums: different sums over in-neighbours that a layer asked for, at most.
         reads_moments: whether a layer read mean and variance of all rows.
     """
 
     def __init__(self, stage: Stage, count: int) -> None:
         self._stage, chunks = stage, stage.chunks
         self.reads_rows = self.reads_moments = False
+        self.sums = 0
         ends = np.searchsorted(chunks.bounds, chunks.bounds[-1] * np.arange(1, count) / count)
         cuts = np.unique(np.concatenate([[0], ends, [len(chunks)]]))  # in chunks
         if count >= len(chunks):  # one by one, however uneven they are

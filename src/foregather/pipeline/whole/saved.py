@@ -1,15 +1,16 @@
 """saved: what autograd holds of a piece: its ends without their rows, and rows that are shared."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from foregather.pipeline.passes.stage import Values
 from foregather.pipeline.whole.levels import Adjoint, Held, Store
 
-__all__ = ["Saved", "Sink", "apart", "share"]
+__all__ = ["Kept", "Saved", "Sink", "apart", "share"]
 
 _Function: Any = torch.autograd.Function  # untyped in torch
 
@@ -27,6 +28,14 @@ class Sink(_Function):  # type: ignore[misc]
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
         """Fetches the gradient of the rows."""
         return ctx.fetch(), None
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the backward pass of a piece in a segment starts from: its input, and its ends."""
+
+    given: Values
+    ends: list[Tensor] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ order in which they were asked for: pieces are written while the next is compute
 after one that is read is read ahead.
 """
 
+import contextlib
 import errno
 import fcntl
 import math
@@ -154,6 +155,14 @@ def _set_direct(file: int) -> bool:
     return True
 
 
+def _pages(size: int) -> mmap.mmap:
+    """Whole pages of memory of this process alone, large ones where the system has them."""
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return room
+
+
 class Spilled:
     """A store in a scratch file.
 
@@ -233,6 +242,6 @@ class Spilled:
         assert like is not None
         shape = (span.stop - span.start, *like.shape[1:])
         count = math.prod(shape)
-        room = mmap.mmap(-1, max(_PAGE, -(-count * like.element_size() // _PAGE) * _PAGE))
+        room = _pages(max(_PAGE, -(-count * like.element_size() // _PAGE) * _PAGE))
         rows = torch.frombuffer(room, dtype=like.dtype, count=count).view(shape)
         return rows, memoryview(room)

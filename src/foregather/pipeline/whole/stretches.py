@@ -22,12 +22,15 @@ class Stretch:
         kept: whether everything the backward pass needs is kept; if not, it is run again in the
             backward pass, or if it is the last, goes back piece by piece in the forward pass.
         spilled: whether its input waits in a file.
+        at_once: whether the forward pass makes the sums of all pieces before any of them goes on,
+            which is faster while rows fit in the processor's caches, and holds them for a while.
     """
 
     first: int
     last: int
     kept: bool
     spilled: bool = False
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

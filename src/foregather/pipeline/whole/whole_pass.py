@@ -9,7 +9,6 @@ again from its rows, where those are held anyway.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -27,19 +26,11 @@ from foregather.pipeline.whole.draws import Draws
 from foregather.pipeline.whole.levels import Adjoint, Held, Level, Store
 from foregather.pipeline.whole.near import PieceNear
 from foregather.pipeline.whole.pieces import Pieces
-from foregather.pipeline.whole.saved import Saved, Sink, apart, share
+from foregather.pipeline.whole.saved import Kept, Saved, Sink, apart, share
 from foregather.pipeline.whole.scratch import Scratch, Spilled
 from foregather.pipeline.whole.stretches import Stretch
 
 __all__ = ["WholePass"]
-
-
-@dataclass(slots=True)
-class _Kept:
-    """What the backward pass of a piece in a segment starts from: its input, and its ends."""
-
-    given: Values
-    ends: list[Tensor] = field(default_factory=list)
 
 
 class WholePass:
@@ -82,7 +73,7 @@ class WholePass:
         self._adjoints: dict[int, Adjoint] = {}
         self._skips: dict[str, Held] = {}
         self._skip_adjoints: dict[str, Held] = {}
-        self._kept: dict[tuple[int, int], _Kept] = {}
+        self._kept: dict[tuple[int, int], Kept] = {}
         self._loss = 0.0
         self._fault: int | None = None
         self._watch = True  # the loss and whether rows are finite
@@ -117,10 +108,7 @@ class WholePass:
 
     def _go(self, stretch: Stretch) -> None:
         for number in range(stretch.first, stretch.last):
-            for piece in range(len(self._pieces)):
-                kept = self._run(number, piece, stretch.kept)
-                if stretch.kept:
-                    self._kept[number, piece] = kept
+            self._run_all(number, stretch.kept, stretch.kept or stretch.at_once)
             level = self._levels[number]
             level.features = None
             if stretch.kept:
@@ -132,10 +120,23 @@ class WholePass:
             if level.x is not None and not again:
                 level.x.free()
 
-    def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> _Kept:
+    def _run_all(self, number: int, grad: bool, at_once: bool) -> None:
+        """Runs all pieces through a segment; with `grad`, what goes back is kept.
+
+        Then the sums of all pieces are held anyway, so they may be made at once.
+        """
+        level = self._levels[number]
+        level.summed = {} if at_once and not self._pieces.one else None
+        for piece in range(len(self._pieces)):
+            kept = self._run(number, piece, grad)
+            if grad:
+                self._kept[number, piece] = kept
+        level.summed = None
+
+    def _run(self, number: int, piece: int, grad: bool, store: bool = True) -> Kept:
         """Runs a piece through a segment; stores its rows in front of the next one."""
         given = self._given(number, piece, grad)
-        kept, saved = _Kept(given), list[Saved]()
+        kept, saved = Kept(given), list[Saved]()
         with torch.set_grad_enabled(grad), self._saving(saved, grad):
             out = self._steps(number, piece, given)
             if grad:
@@ -174,7 +175,7 @@ class WholePass:
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one.value)
 
-    def _end(self, kept: _Kept, number: int, piece: int, out: Values) -> None:
+    def _end(self, kept: Kept, number: int, piece: int, out: Values) -> None:
         """Ends the graph of a piece: in the loss, or where gradients will be fetched."""
 
         def end(rows: Tensor | None, fetch: Callable[[], Tensor]) -> None:
@@ -241,8 +242,7 @@ class WholePass:
             if stretch.last < len(self._segments):
                 self._input_again(stretch.first)
             for number in range(stretch.first, stretch.last - 1):
-                for piece in range(len(self._pieces)):
-                    self._kept[number, piece] = self._run(number, piece, True)
+                self._run_all(number, True, at_once=True)
                 message = self._levels[number].message
                 if message is not None:
                     message.drop()
