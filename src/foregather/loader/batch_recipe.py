@@ -91,6 +91,12 @@ class BatchRecipe:
         edges = EdgeRows(self.graph, share, self.threads)
         return replaced(self, assembler=replaced(self.assembler, edge_rows=edges))
 
+    def begin(self) -> None:
+        """A loop begins."""
+        self.ahead.begin()
+        if self.assembler.narrow is not None:
+            self.assembler.narrow.begin()
+
     def narrowing(self) -> "BatchRecipe":
         """Returns the same recipe that looks labels up in a narrow copy, which no budget counts."""
         return replaced(self, assembler=replaced(self.assembler, narrow=NarrowLabels()))

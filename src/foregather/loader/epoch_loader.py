@@ -124,8 +124,8 @@ class EpochLoader:
         self._at = (epoch, first, True)
         maker = self._maker
         self._furnished(maker)  # before a thread exists
-        if (ahead := getattr(maker, "ahead", None)) is not None:
-            ahead.begin()
+        if (begin := getattr(maker, "begin", None)) is not None:
+            begin()
         supply = Supply(lambda number: self._produce(maker, epoch, number), first, self._turns)
         return self._loop(supply, epoch, self._mark)
 

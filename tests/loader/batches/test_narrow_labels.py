@@ -35,6 +35,17 @@ def test_batches_have_the_labels_of_the_graph(low, high, width):
     assert graph.labels is labels
 
 
+def test_labels_written_between_two_loops_arrive():
+    labels = np.zeros(900, np.int64)
+    graph = replace(small_graph(900, 9000), labels=labels)
+    loader = Loader(graph, [4, 3], batch_size=100, seed=1)
+    for _ in range(2):
+        assert {int(y) for batch in loader for y in batch.y} == {0}
+    assert loader._maker.assembler.narrow.of(labels, 0).itemsize == 1
+    labels[:] = 5
+    assert {int(y) for batch in loader for y in batch.y} == {5}
+
+
 def test_no_copy_before_as_many_were_looked_up():
     labels, narrow = np.arange(500), NarrowLabels()
     assert narrow.of(labels, 499) is labels and narrow.of(labels, 1) is labels

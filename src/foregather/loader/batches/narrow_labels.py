@@ -3,7 +3,8 @@
 Labels are looked up at random, so they are as fast as the cache that they fit: a million classes
 are 8 MB as int64 and 1 MB as int8. The copy is made once as many labels were looked up as there
 are, so that it never costs more than what was done before. Values do not change: batches have
-classes as int64 in any case.
+classes as int64 in any case. Labels that somebody writes to between two loops are compared when
+the next loop begins, so that it has the new ones.
 """
 
 from typing import Any
@@ -27,6 +28,12 @@ class NarrowLabels:
         # labels, how many were looked up, and the copy: one tuple, so that no thread ever sees the
         # labels of one graph with the copy of another
         self._known: tuple[Array, int, Array | None] | None = None
+
+    def begin(self) -> None:
+        """A loop begins: a copy that the labels no longer equal is forgotten."""
+        known = self._known
+        if known is not None and known[2] is not None and not np.array_equal(known[2], known[0]):
+            self._known = None
 
     def of(self, labels: Array, rows: int) -> Array:
         """The labels, or their copy.
