@@ -61,7 +61,7 @@ class Convert:
     features: Path | None = None
     """A .npy or .npz with the node features; those of the source are left out."""
     splits: bool = True
-    """Take the splits of the source; --no-splits leaves them out."""
+    """--no-splits leaves the splits of the source out."""
     node_table: Path | None = None
     """A table with a row per node (csv, tsv or txt, or .gz of these, or .parquet): ids as in the
     edges, features, labels, splits."""
