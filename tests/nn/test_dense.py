@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional
 
@@ -12,6 +13,7 @@ from foregather import Loader, _core
 from foregather.errors import InputError
 from foregather.nn import accelerate, dense
 from foregather.nn.accelerated.linears import fast_linears, is_plain_linear, sum_of_maps
+from foregather.nn.aggregate import Neighborhoods, aggregate
 from foregather.nn.team import join_torch
 from tests.nn.accelerate_cases import random_graph
 from tests.some import some
@@ -222,3 +224,76 @@ def test_torchs_own_threads_give_the_same_bits():
     assert torch.equal(found[0][0], found[1][0])
     for one, other in zip(some(found[0][1]), found[1][1], strict=True):
         assert torch.equal(one, other)
+
+
+class Checkpointed(nn.Module):
+    """A network of linear maps, computed again in the backward pass."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+        self.net = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32))
+
+    def forward(self, x, edge_index):
+        rows = self.conv(x, edge_index).relu()
+        return torch.utils.checkpoint.checkpoint(self.net, rows, use_reentrant=False)
+
+
+def test_gradients_of_what_a_checkpoint_computes_again():
+    nn_ = pytest.importorskip("torch_geometric.nn")
+    graph = random_graph()
+    torch.manual_seed(0)
+    model = Checkpointed(nn_.SAGEConv(graph.features.width, 32))
+    fast = accelerate(model)
+    (batch,) = Loader(graph, [5], range(64), 64, shuffle=False)
+    found = []
+    for one in (fast, model):
+        model.zero_grad()
+        out = one(batch.x, batch.edge_index)[: batch.batch_size]
+        (out * out.detach().sin()).sum().backward()
+        found.append([p.grad.clone() for p in model.parameters()])
+    for one, other in zip(some(found[0]), found[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_values_that_lie_in_memory_with_the_other_sign():
+    real = random(ROWS, WIDE)
+    x = torch.complex(real, 2 * real).conj().imag
+    assert x.is_neg()
+    weight, bias = random(NARROW, WIDE, seed=1), random(NARROW, seed=2)
+    close(dense.linear(x, weight, bias), functional.linear(x, weight, bias))
+    turned = torch.complex(bias, bias).conj().imag
+    close(dense.linear(real, weight, turned), functional.linear(real, weight, turned))
+    close(dense.multiply(x, weight.t()), x @ weight.t())
+    near = Neighborhoods.of(torch.tensor([[2, 1, 0], [0, 0, 1]]), ROWS, 2)
+    close(aggregate(x, near), aggregate(x.resolve_neg(), near))
+
+
+def test_batches_of_gradients():
+    x, weight = random(40, 8, grad=True), random(6, 8, seed=1, grad=True)
+    grads = random(5, 40, 6, seed=2)
+    found = torch.autograd.grad(dense.linear(x, weight), (x, weight), grads, is_grads_batched=True)
+    wanted = torch.autograd.grad(
+        functional.linear(x, weight), (x, weight), grads, is_grads_batched=True
+    )
+    for one, other in zip(some(found), wanted, strict=True):
+        close(one, other)
+
+
+def test_what_counts_operators_sees_them():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    x, weight = random(ROWS, WIDE), random(NARROW, WIDE, seed=1)
+    with FlopCounterMode(display=False) as counter:
+        dense.linear(x, weight)
+    assert counter.get_total_flops() == 2 * ROWS * WIDE * NARROW
+
+
+def test_global_hooks_see_every_map():
+    one, other, seen = nn.Linear(WIDE, NARROW), nn.Linear(WIDE, NARROW, bias=False), []
+    handle = nn.modules.module.register_module_forward_hook(lambda *given: seen.append(1))
+    try:
+        sum_of_maps(one, random(ROWS, WIDE), other, random(ROWS, WIDE, seed=1))
+    finally:
+        handle.remove()
+    assert len(seen) == 2

@@ -22,8 +22,12 @@ __all__ = ["is_linear", "linear", "linear_sum", "multiply", "pays_here", "use_de
 _WORTH = 1 << 20
 _PLAIN = (Tensor, nn.Parameter)
 _used = True
-# private to torch; without it every call takes the longer way
+# Private to torch; without one of them, products that may have gradients are torch's own.
 _transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_saving_hooks = getattr(
+    torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: torch.is_grad_enabled()
+)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 @cache
@@ -61,10 +65,13 @@ def _fits(a: Tensor, b: Tensor, columns: int) -> bool:
         and b.device.type == "cpu"
         and a.layout == torch.strided
         and b.layout == torch.strided
+        and not a.is_neg()
+        and not b.is_neg()
         and torch.get_float32_matmul_precision() == "highest"
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and not _transforming()
+        and _dispatch_modes() == 0  # what counts or changes operators sees torch's
     )
 
 
@@ -77,14 +84,16 @@ def multiply(a: Tensor, b: Tensor, out: Tensor | None = None, *, add: bool = Fal
         out: where it goes, whose rows are contiguous; new memory unless given.
         add: it is added to what `out` holds.
     """
-    if not _multiplies(a, b, out):
-        if add and out is not None:
-            return out.addmm_(a, b)
-        return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
-    if out is None:
-        out = a.new_empty(a.shape[0], b.shape[1])
-    _product(out, None, add, (a, b))
-    return out
+    if _multiplies(a, b, out):
+        made = a.new_empty(a.shape[0], b.shape[1]) if out is None else out
+        try:
+            _product(made, None, add, (a, b))
+            return made
+        except RuntimeError:  # a batch of gradients, which has no address
+            pass
+    if add and out is not None:
+        return out.addmm_(a, b)
+    return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
 
 
 def _multiplies(a: Tensor, b: Tensor, out: Tensor | None) -> bool:
@@ -135,11 +144,18 @@ def linear_sum(
 
 
 def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    fits = weight.dim() == 2 and x.shape[-1] == weight.shape[1]
+    fits = weight.dim() == 2 and x.dim() == 2 and x.shape[1] == weight.shape[1]
     if not fits or not _fits(x, weight, weight.shape[0]):
         return False
+    # A checkpoint computes the map again after the pass, by torch, and would find tensors saved in
+    # torch's order and layout.
+    if _saving_hooks(False):
+        return False
     return bias is None or (
-        type(bias) in _PLAIN and bias.dtype == x.dtype and bias.shape == weight.shape[:1]
+        type(bias) in _PLAIN
+        and bias.dtype == x.dtype
+        and bias.shape == weight.shape[:1]
+        and not bias.is_neg()
     )
 
 

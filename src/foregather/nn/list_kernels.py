@@ -60,6 +60,13 @@ def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def _resolved(*given: Any) -> tuple[Any, ...]:
+    """The same values, where some lie in memory with the other sign."""
+    if any(isinstance(one, Tensor) and one.is_neg() for one in given):
+        return tuple(one.resolve_neg() if isinstance(one, Tensor) else one for one in given)
+    return given
+
+
 def _kernel(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     """Makes an operator of a function; what is returned chooses between the two."""
 
@@ -75,7 +82,7 @@ def _kernel(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
             # a fake tensor, or another that stands for one, is of a class of its own
             if type(first) in _PLAIN and not is_compiling():
                 try:
-                    return run(first, *rest)
+                    return run(*_resolved(first, *rest))
                 except RuntimeError:  # a wrapper of torch.func, which has no address
                     pass
             return operator(first, *rest)

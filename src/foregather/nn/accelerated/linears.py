@@ -45,7 +45,13 @@ def is_plain_linear(module: Any) -> bool:
     return is_linear(module) and (own is None or isinstance(own, _LinearForward))
 
 
+# private to torch; without it two maps are called one by one
+_global_hooks = getattr(nn.modules.module, "_has_any_global_hook", lambda: True)
+
+
 def _unhooked(module: Any) -> bool:
+    if _global_hooks():
+        return False
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
     return not any(hooks) and not module._backward_pre_hooks
 
