@@ -57,6 +57,26 @@ def schemas(draw):
     st.booleans(),
 )
 def test_random_typed_models(graph, kind, fanout, depth, disjoint):
+    compare(graph, kind, fanout, depth, disjoint)
+
+
+def test_relations_without_edges_are_told_apart():
+    tables = {
+        f"t{place}": NodeTable.of(number, {"x": np.ones((number, 3 + place), np.float32)})
+        for place, number in enumerate((5, 0, 0))
+    }
+    none = np.empty((2, 0), np.int64)
+    edges = {
+        (source, "r0", target): Relation.of(
+            none, tables[source].num_nodes, tables[target].num_nodes
+        )
+        for source, target in (("t1", "t0"), ("t1", "t1"), ("t2", "t1"))
+    }
+    for depth in (1, 2):
+        compare(HeteroGraph(tables, edges), "GATConv", [0], depth, False)
+
+
+def compare(graph, kind, fanout, depth, disjoint):
     found = typed_batches(graph, fanout, "t0", 4, disjoint=disjoint)[:3]
     torch.manual_seed(0)
     model = Layers(lambda _, width: KINDS[kind](width), depth, graph.edge_types, read="t0").double()

@@ -60,13 +60,22 @@ class TypedRecorder(BaseRecorder):
         for value in given.values():
             if (found := self.hops.relation_of(value)) is not None:
                 return found
-        for name, one in self.hops.relations.items():  # those without edges have no memory
-            if one.num_edges == 0 and any(
-                self.hops.is_edges(value, name) and self._fits(given, name)
-                for value in given.values()
-            ):
-                return name
-        return None
+        without = [  # they have no memory by which they could be known
+            name
+            for name, one in self.hops.relations.items()
+            if one.num_edges == 0
+            and any(self.hops.is_edges(value, name) for value in given.values())
+            and self._fits(given, name)
+        ]
+        whole = [name for name in without if self._has_all_rows(given, name)]
+        return next(iter([*whole, *without]), None)
+
+    def _has_all_rows(self, given: dict[str, Any], name: Relation) -> bool:
+        """Whether rows are given for all nodes of both types, not for those of some hops."""
+        one = self.hops.relations[name]
+        ends = (one.sources[-1], one.nodes[-1])
+        pairs = [value for value in given.values() if isinstance(value, (tuple, list))]
+        return all([len(part) for part in pair] == [*ends] for pair in pairs)
 
     def _fits(self, given: dict[str, Any], name: Relation) -> bool:
         return any(self._role(key, value, name) == "rows" for key, value in given.items())
