@@ -57,7 +57,7 @@ def random_tables(seed: int, size: int, text: bool) -> Tables:
         "id": users,
         "age": [None if one % 7 == 0 else float(one) for one in range(len(users))],
         "kind": rng.choice(["b", "a", "c"], len(users)).tolist(),
-        "best": [_some(rng, items, text, "i") for _ in users],
+        "best": _found([_some(rng, items, text, "i") for _ in users], items),
         "tag": [_some(rng, ["t1", "t2", "ß"], True, "t", 0) for _ in users],
     }
     item = {
@@ -67,8 +67,8 @@ def random_tables(seed: int, size: int, text: bool) -> Tables:
         "part": rng.choice(["train", "test"], len(items)).tolist(),
     }
     bought = {
-        "who": [_some(rng, users, text, "u") for _ in range(size)],
-        "what": [_some(rng, items[: 1 + size // 9], text, "i") for _ in range(size)],
+        "who": _found([_some(rng, users, text, "u") for _ in range(size)], users),
+        "what": _found([_some(rng, items[: 1 + size // 9], text, "i") for _ in range(size)], items),
         "at": rng.integers(0, 9, size).tolist(),
         "w": rng.random(size).astype(np.float32).tolist(),
         "more": rng.integers(0, 5, size).tolist(),
@@ -133,6 +133,13 @@ def _some(rng: Any, ids: list[Any], text: bool, letter: str, lost: int = 12) -> 
     if place < len(ids) + 2 or not lost:
         return None
     return f"{letter} none" if text else 1 << 40
+
+
+def _found(keys: list[Any], ids: list[Any]) -> list[Any]:
+    """The keys; where none of them is an id, which is refused, the first becomes one."""
+    if any(key is not None for key in keys) and not set(keys) & set(ids):
+        keys[0] = ids[0]
+    return keys
 
 
 def _oracle(user: Any, item: Any, bought: Any, facts: Any) -> tuple[HeteroGraph, dict[str, int]]:
