@@ -105,7 +105,7 @@ def test_the_bits_do_not_depend_on_threads():
             assert torch.equal(one, two)
 
 
-def test_what_it_does_not_take_is_torchs():
+def test_what_it_does_not_take_is_torchs(monkeypatch):
     x, weight = random(ROWS, WIDE), random(NARROW, WIDE, seed=1, grad=True)
 
     def taken(*given):
@@ -124,11 +124,9 @@ def test_what_it_does_not_take_is_torchs():
         assert not taken(x, weight)
     finally:
         torch.set_float32_matmul_precision(precision)
-    before = dense.use_dense(False)
-    try:
-        assert before and not taken(x, weight)
-    finally:
-        dense.use_dense(before)
+    monkeypatch.setattr(dense, "pays_here", lambda: False)
+    assert not taken(x, weight)
+    monkeypatch.setattr(dense, "pays_here", lambda: True)
     mapped = torch.func.vmap(lambda row: dense.linear(row.unsqueeze(0), weight.detach()))(x)
     close(mapped.squeeze(1), x @ weight.t())
 
@@ -188,7 +186,7 @@ def test_maps_with_hooks_are_called():
 
 
 @pytest.mark.parametrize("kind", ["GraphSAGE", "GCN", "GIN", "GAT"])
-def test_models_compute_what_they_did(kind):
+def test_models_compute_what_they_did(kind, monkeypatch):
     graph, models = random_graph(), pytest.importorskip("torch_geometric.nn.models")
     torch.manual_seed(0)
     model = getattr(models, kind)(graph.features.width, 32, 3, 5)
@@ -196,13 +194,10 @@ def test_models_compute_what_they_did(kind):
     (batch,) = Loader(graph, [5, 4, 3], range(64), 64, shuffle=False)
     results = []
     for used in (True, False):
-        before = dense.use_dense(used)
-        try:
-            model.zero_grad()
-            out = fast(batch)[: batch.batch_size]
-            functional.cross_entropy(out, batch.y[: batch.batch_size]).backward()
-        finally:
-            dense.use_dense(before)
+        monkeypatch.setattr(dense, "pays_here", lambda used=used: used)
+        model.zero_grad()
+        out = fast(batch)[: batch.batch_size]
+        functional.cross_entropy(out, batch.y[: batch.batch_size]).backward()
         results.append([out.detach(), *(p.grad.clone() for p in model.parameters())])
     assert fast.plain is None
     for one, other in zip(some(results[0]), results[1], strict=True):

@@ -16,12 +16,11 @@ from torch.nn import functional
 from foregather import _core
 from foregather.nn.aggregate import refuse_second
 
-__all__ = ["is_linear", "linear", "linear_sum", "multiply", "pays_here", "use_dense"]
+__all__ = ["is_linear", "linear", "linear_sum", "multiply", "pays_here"]
 
 #: Multiplications below which a call through torch costs less than the product gains.
 _WORTH = 1 << 20
 _PLAIN = (Tensor, nn.Parameter)
-_used = True
 # Private to torch; without one of them, products that may have gradients are torch's own.
 _transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _saving_hooks = getattr(
@@ -36,13 +35,6 @@ def pays_here() -> bool:
     return bool(_core.dense_pays())
 
 
-def use_dense(used: bool) -> bool:
-    """Whether the core's products are used where they pay; returns what was said before."""
-    global _used
-    before, _used = _used, used
-    return before
-
-
 def is_linear(module: Any) -> bool:
     """Whether a module is of a class whose forward is a linear map and nothing else."""
     kind = type(module)
@@ -53,8 +45,7 @@ def is_linear(module: Any) -> bool:
 def _fits(a: Tensor, b: Tensor, columns: int) -> bool:
     """Whether the core forms this product; the columns are those of the result."""
     return (
-        _used
-        and a.dim() == 2
+        a.dim() == 2
         and a.shape[0] * a.shape[1] * columns >= _WORTH
         and pays_here()
         and a.dtype == torch.float32
@@ -109,9 +100,14 @@ def _multiplies(a: Tensor, b: Tensor, out: Tensor | None) -> bool:
 def _product(out: Tensor, bias: Tensor | None, add: bool, *products: tuple[Tensor, Tensor]) -> None:
     _core.dense(
         [
-            (a.data_ptr(), (a.stride(0), a.stride(1)), b.data_ptr(), (b.stride(0), b.stride(1)), n)
+            (
+                a.data_ptr(),
+                (a.stride(0), a.stride(1)),
+                b.data_ptr(),
+                (b.stride(0), b.stride(1)),
+                a.shape[1],
+            )
             for a, b in products
-            for n in (a.shape[1],)
         ],
         (out.shape[0], out.shape[1]),
         out.data_ptr(),

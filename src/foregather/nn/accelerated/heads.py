@@ -165,6 +165,6 @@ class _MappedTwice(torch.autograd.Function):
         x, weight, few = ctx.saved_tensors
         to_x = None
         if ctx.needs_input_grad[0]:
-            to_x = multiply(grad, weight).addmm_(by_few, few)
+            to_x = multiply(by_few, few, multiply(grad, weight), add=True)
         to_weight = multiply(grad.t(), x) if ctx.needs_input_grad[1] else None
         return to_x, to_weight, by_few.t() @ x if ctx.needs_input_grad[2] else None
