@@ -225,6 +225,8 @@ def main() -> int:
     if given.freed == "kept" and keep_freed_memory():
         marked = "memory kept"
     kept = Kept(given.keep, marked)
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=given.folder, prefix="peers-") as name:
         try:
             if not given.quick:

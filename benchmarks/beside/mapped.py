@@ -2,7 +2,8 @@
 
 Its limit is what the process itself holds at most in an epoch, as counted in one without a limit,
 plus the bytes that our cache of feature rows has: so both keep the same share of the rows. While
-it holds less than at most, more pages fit: the limit favours PyG.
+it holds less than at most, more pages fit: the limit favours PyG. Where the kernel ends it all the
+same, it gets 64 MiB more and begins anew.
 """
 
 import os
@@ -19,12 +20,17 @@ from foregather.units import format_bytes
 
 from .graphs import Case
 from .models import Setting, input_nodes
-from .process import Process
+from .process import EndedError, Process
 from .rounds import Work
 
 __all__ = ["MappedPyG"]
 
-RESERVE = 16 << 20  # what a watcher that looks every 20 ms may miss
+LIMIT, UNLIMITED = "memory.limit_in_bytes", 1 << 40
+WAYS = ("plain", "trimmed")
+RESERVE = 16 << 20  # what a watcher that looks every 5 ms may miss
+MORE = 64 << 20  # given in addition, as often as the kernel ends the process for its limit
+TRIES = 6
+TRIED = 2  # batches by which the way to read is chosen
 VARIANTS = (("normal", 0), ("random", 0), ("random", 2))  # advice to the kernel, and workers
 
 
@@ -38,55 +44,73 @@ class MappedPyG:
     """
 
     def __init__(self, case: Case, setting: Setting, cache: int) -> None:
-        self._group = Cgroup(1 << 40)
+        self._group = Cgroup(UNLIMITED)
         self._case, self._setting, self._cache = case, setting, cache
+        self._reserve = RESERVE
         self.works: dict[str, Work] = {}
         self.note = ""
 
     def __enter__(self) -> "MappedPyG":
         forget(self._case.folder / "x.npy")
         self._group.__enter__()
-        self._process = Process("mapped_worker", 2, join=self._group.join)
         try:
-            self._prepare()
+            for tried in range(TRIES):
+                self._start()
+                try:
+                    self._prepare()
+                    break
+                except EndedError:
+                    if tried + 1 == TRIES:
+                        raise
+                    self._reserve += MORE
+                    self._process.close()
         except BaseException:
             self.__exit__()
             raise
         return self
 
+    def _start(self) -> None:
+        """A process without a limit so far."""
+        if self._group.works:
+            (self._group.folder / LIMIT).write_text(str(UNLIMITED))
+        self._process = Process("mapped_worker", 2, join=self._group.join)
+
     def _prepare(self) -> None:
         """Sets the limit, finds the best way to read, and makes the works."""
         nodes, size = input_nodes(self._case, self._setting)
-        path = self._case.folder / f"seeds_mapped_{size}_{len(nodes)}.npy"
-        np.save(path, nodes.numpy())
-        given: dict[str, Any] = {
-            "setting": asdict(self._setting),
-            "folder": str(self._case.folder),
-            "name": self._case.name,
-            "nodes": str(path),
-            "size": size,
-        }
+        held = self._limit([self._work(way, *VARIANTS[0], nodes, size) for way in WAYS])
+        some = nodes[: TRIED * size]
         trial = {
-            f"{advice} advice, {workers} workers": self._process.work(
-                f"trial {advice} {workers}",
-                "epoch",
-                way="trimmed",
-                advice=advice,
-                workers=workers,
-                **given,
+            f"{advice} advice, {workers} workers": self._work(
+                "trimmed", advice, workers, some, size
             )
             for advice, workers in VARIANTS
         }
-        more = {"way": "plain", "advice": "random", "workers": 0}
-        largest = self._process.work("largest", "epoch", **more, **given)
-        limit = self._limit([largest, *trial.values()])
         costs = {name: work(0).seconds for name, work in trial.items()}
         best = min(costs, key=lambda name: costs[name])
         advice, workers = dict(zip(costs, VARIANTS, strict=True))[best]
-        for way in ("plain", "trimmed"):
-            more = {"way": way, "advice": advice, "workers": workers}
-            self.works[f"PyG, {way}, map"] = self._process.work(way, "epoch", **more, **given)
-        self.note = f"{best}; {limit}"
+        made = {way: self._work(way, advice, workers, nodes, size) for way in WAYS}
+        for work in made.values():  # does the limit hold them?
+            work(0)
+        self.works = {f"PyG, {way}, map": work for way, work in made.items()}
+        self.note = f"{best}; {held}"
+
+    def _work(self, way: str, advice: str, workers: int, nodes: Any, size: int) -> Work:
+        """Epochs of a model over input nodes, by one way of reading."""
+        path = self._case.folder / f"seeds_mapped_{size}_{len(nodes)}.npy"
+        np.save(path, nodes.numpy())
+        return self._process.work(
+            f"{way} {advice} {workers} {len(nodes)}",
+            "epoch",
+            way=way,
+            advice=advice,
+            workers=workers,
+            setting=asdict(self._setting),
+            folder=str(self._case.folder),
+            name=self._case.name,
+            nodes=str(path),
+            size=size,
+        )
 
     def _limit(self, works: list[Work]) -> str:
         """Sets the limit by the most that an epoch of any of them holds; says what it is."""
@@ -96,7 +120,7 @@ class MappedPyG:
 
         def watch() -> None:
             nonlocal most
-            while not ended.wait(0.02):
+            while not ended.wait(0.005):
                 most = max(most, own_bytes(self._group))
 
         watcher = threading.Thread(target=watch)
@@ -107,9 +131,9 @@ class MappedPyG:
         finally:
             ended.set()
             watcher.join()
-        limit = int(most * 1.03) + RESERVE + self._cache
-        (self._group.folder / "memory.limit_in_bytes").write_text(str(limit))
-        return f"limit {format_bytes(limit)}, {format_bytes(self._cache)} of it for pages"
+        limit = int(most * 1.03) + self._reserve + self._cache
+        (self._group.folder / LIMIT).write_text(str(limit))
+        return f"limit {format_bytes(limit)}, of it {format_bytes(limit - most)} above its own most"
 
     def __exit__(self, *_: object) -> None:
         self._process.close()

@@ -50,13 +50,14 @@ class Works:
             rows = mapped_rows(folder / "x.npy", advice)
             self.data[advice] = as_data(self.case, rows, weight=setting.kind == "GCN")
         data = self.data[advice]
-        if (advice, workers) not in self.loaders:
+        key = (advice, workers, given["nodes"])
+        if key not in self.loaders:
             nodes = torch.from_numpy(np.load(given["nodes"]))
             fanouts, size = list(setting.fanouts), given["size"]
             loader = pyg_loader(data, fanouts, nodes, size, workers)
-            self.loaders[advice, workers] = loader
+            self.loaders[key] = loader
         trainer = Trainer(setting, data.x.shape[1], given["way"])
-        self.made[given["make"]] = trainer.on(self.loaders[advice, workers])
+        self.made[given["make"]] = trainer.on(self.loaders[key])
 
 
 def main() -> None:

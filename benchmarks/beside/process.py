@@ -10,7 +10,7 @@ from typing import Any
 
 from .rounds import Turn, Work
 
-__all__ = ["PYTHON", "DglProcess", "Process", "why_no_dgl"]
+__all__ = ["PYTHON", "DglProcess", "EndedError", "Process", "why_no_dgl"]
 
 PYTHON = "FOREGATHER_DGL_PYTHON"
 
@@ -33,6 +33,10 @@ def why_no_dgl() -> str | None:
         last = (tried.stderr.strip().splitlines() or ["no reason given"])[-1]
         return f"DGL and GraphBolt: the interpreter {PYTHON} names cannot import them ({last})"
     return None
+
+
+class EndedError(RuntimeError):
+    """A process ended before it answered."""
 
 
 class Process:
@@ -93,7 +97,7 @@ class Process:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a process of a peer ended with code {self._process.wait()}")
+            raise EndedError(f"a process of a peer ended with code {self._process.wait()}")
         said: dict[str, Any] = json.loads(line)
         return said
 
