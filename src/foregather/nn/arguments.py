@@ -15,6 +15,7 @@ from torch import nn
 from foregather.errors import InputError
 from foregather.loader.batches.first_sums import tie_sums
 from foregather.nn.hop_order import fits, fits_typed
+from foregather.nn.trimming import trims_alike
 
 __all__ = [
     "COUNTS",
@@ -117,9 +118,9 @@ def optional_arguments(model: nn.Module, batch: Any, dtype: torch.dtype) -> dict
     joins = getattr(model, "jk_mode", None) not in (None, "last")
     hops = len(given.get("num_sampled_nodes_per_hop", ())) - 1
     fewer = getattr(model, "num_layers", 0) > hops  # a subgraph, whose edges all layers use
-    if both or joins or fewer or hops == 0:
+    if both or joins or fewer or hops == 0 or (hops > 0 and not trims_alike(model)):
         # PyG trims neither both nor what jumping knowledge joins; with one count there is nothing
-        # to trim; the seeds' scores are the same
+        # to trim; and where trimming would change the scores of the seeds, it is not asked for
         given = {name: value for name, value in given.items() if "per_hop" not in name}
     for name in _OPTIONAL:
         if name in takes and name not in given and takes[name].default is takes[name].empty:

@@ -20,7 +20,7 @@ from foregather.loader.batches.pyg_batch import plain_tensor
 from foregather.nn.aggregate import Neighborhoods
 from foregather.nn.hop_order import order_of
 
-__all__ = ["Hops", "Order", "ask_ahead", "make_lists"]
+__all__ = ["Hops", "Order", "ask_ahead", "make_lists", "remember_counts"]
 
 T = TypeVar("T")
 
@@ -222,6 +222,19 @@ def make_lists(edge_index: Tensor, counts: HopCounts, by_source: bool, threads: 
     found = Hops.of(edge_index, counts)
     if isinstance(found, Hops) and found.ascending:
         found.make_lists(by_source, threads)
+
+
+def remember_counts(batch: Any) -> None:
+    """Keeps the counts of a batch of any loader by its edges, unless they are known."""
+    index = getattr(batch, "edge_index", None)
+    nodes = getattr(batch, "num_sampled_nodes", None)
+    edges = getattr(batch, "num_sampled_edges", None)
+    if nodes is None or edges is None or not isinstance(index, Tensor) or recall(index) is not None:
+        return
+    try:
+        remember(index, tuple(map(int, nodes)), tuple(map(int, edges)))
+    except (TypeError, ValueError):
+        return  # whatever these are, they are not counts
 
 
 def ask_ahead(loader: Any) -> None:

@@ -23,7 +23,6 @@ from foregather.loader.batches.first_sums import FirstSums
 from foregather.nn.accelerated.compare import Difference, Outcome, difference, run
 from foregather.nn.accelerated.hops import Hops, Order
 from foregather.nn.accelerated.inputs import Inputs
-from foregather.nn.accelerated.norms import is_collective, mixing_norms, neutralize
 from foregather.nn.accelerated.passing import AnyPass, Pass, convolutions
 from foregather.nn.accelerated.plan import Ended, Plain, Plan, Unfit, Way
 from foregather.nn.accelerated.record import BaseRecorder, Recorder
@@ -35,6 +34,7 @@ from foregather.nn.accelerated.typed.typed_passing import TypedPass
 from foregather.nn.accelerated.typed.typed_record import TypedRecorder
 from foregather.nn.accelerated.typed.typed_small import TypedSmall
 from foregather.nn.aggregate import aggregate
+from foregather.nn.norms import is_collective, mixing_norms, neutralize
 
 __all__ = ["lazy_parts", "pass_over", "prove"]
 

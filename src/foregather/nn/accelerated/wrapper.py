@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from foregather.errors import AccelerateWarning, InputError
-from foregather.nn.accelerated.hops import Hops, Order
+from foregather.nn.accelerated.hops import Hops, Order, remember_counts
 from foregather.nn.accelerated.inputs import Inputs, is_batch
 from foregather.nn.accelerated.linears import fast_linears
 from foregather.nn.accelerated.passing import convolutions, is_watched, watching
@@ -290,7 +290,10 @@ class Accelerated(nn.Module):
         needed = [p.name for p in takes if p.default is p.empty]
         if len(needed) <= 1 and (not takes or takes[0].name not in ("x", "edge_index")):
             return (batch,), {}
-        return call_arguments(self, batch, self._dtype())
+        args, kwargs = call_arguments(self, batch, self._dtype())
+        if not torch.compiler.is_compiling():
+            remember_counts(batch)  # of other loaders' batches; not every model takes them
+        return args, kwargs
 
     def _dtype(self) -> torch.dtype:
         floats = (part.dtype for part in self.parameters() if part.is_floating_point())
