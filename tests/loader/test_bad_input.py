@@ -33,12 +33,22 @@ def loader(**options) -> Loader:
         ({"num_neighbors": [-2]}, "num_neighbors has -2 for layer 0"),
         ({"num_neighbors": [2.5]}, "num_neighbors has 2.5"),
         ({"num_neighbors": []}, "num_neighbors is empty"),
+        ({"num_neighbors": [2**31]}, "num_neighbors has 2147483648 .* below 2"),
+        ({"num_neighbors": 5}, "num_neighbors is 5, expected fan-outs"),
+        ({"num_neighbors": "15"}, "num_neighbors is '15', expected fan-outs"),
+        ({"num_neighbors": {"a": [5]}}, "num_neighbors is {'a': .*, expected fan-outs"),
     ],
 )
 def test_seeds_and_fan_outs(options, message):
     with pytest.raises(InputError, match=message) as caught:
         loader(**options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor, tuple])
+def test_fan_outs_may_be_an_array(make):
+    made, expected = loader(num_neighbors=make([4, 3])), loader()
+    assert all(same_batch(a, b) for a, b in zip(made, expected, strict=True))
 
 
 def test_repeated_and_empty_seeds_are_fine():

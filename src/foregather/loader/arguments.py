@@ -192,13 +192,8 @@ def make_sampler(
         return sampler
     if num_neighbors is None:
         raise InputError("neither num_neighbors nor sampler is given; try num_neighbors=[10, 5]")
-    if isinstance(num_neighbors, (str, bytes)) or not isinstance(num_neighbors, Iterable):
-        raise InputError(
-            f"num_neighbors is {num_neighbors!r}, expected fan-outs, one per layer; try "
-            "num_neighbors=[10, 5]"
-        )
     weights = weight_attr is not None
-    return Neighbor(tuple(num_neighbors), replace=replace, expand=expand, weights=weights)
+    return Neighbor(num_neighbors, replace=replace, expand=expand, weights=weights)
 
 
 def check_norm(norm: str | None, sampler: Sampler) -> None:

@@ -4,7 +4,7 @@
 without building P.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,8 +96,15 @@ def check_fanouts(given: Sequence[int]) -> tuple[int, ...]:
     """Fan-outs as whole numbers.
 
     Raises:
-        InputError: no layers, or a number that is neither positive nor -1.
+        InputError: no list, no layers, or a number that is neither positive nor -1.
     """
+    if hasattr(given, "tolist"):  # an array or a tensor
+        given = given.tolist()
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InputError(
+            f"num_neighbors is {given!r}, expected fan-outs, one per layer; try "
+            "num_neighbors=[10, 5]"
+        )
     numbers = tuple(given)
     if not numbers:
         raise InputError("num_neighbors is empty, expected one number per layer")
@@ -105,8 +112,8 @@ def check_fanouts(given: Sequence[int]) -> tuple[int, ...]:
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if not whole or (number < 1 and number != -1) or number >= 1 << 31:
             raise InputError(
-                f"num_neighbors has {number!r} for layer {layer}, expected a positive number, "
-                "or -1 for all neighbours"
+                f"num_neighbors has {number!r} for layer {layer}, expected a positive number "
+                "below 2^31, or -1 for all neighbours"
             )
     return tuple(int(number) for number in numbers)
 
