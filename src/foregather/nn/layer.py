@@ -79,6 +79,8 @@ class GraphLayer(nn.Module):
 
     Attributes:
         aggregates: False for layers that never look at `near`.
+        reads_rows: False for layers that take nothing of other nodes but mean and variance over all
+            of them, so that no row has to cross between ranks.
         needs: names of skip tensors that `update` takes as keywords.
         gives: the name under which the result of this layer is kept for later layers, or None.
         also_gives: names of further skip tensors; `update` then returns the result and a dictionary
@@ -87,6 +89,7 @@ class GraphLayer(nn.Module):
     """
 
     aggregates: bool = True
+    reads_rows: bool = True
     needs: tuple[str, ...] = ()
     gives: str | None = None
     also_gives: tuple[str, ...] = ()

@@ -138,7 +138,8 @@ def load_history(history: History, state: Mapping[str, Any]) -> None:
         InputError: the rows of a layer have another shape here.
     """
     for layer, rows in state["rows"].items():
-        held = history.of(int(layer)).history
+        buffers = history.of(int(layer))
+        held = buffers.history
         if held is None or held.shape != rows.shape:
             has = "none" if held is None else str(list(held.shape))
             raise InputError(
@@ -146,6 +147,7 @@ def load_history(history: History, state: Mapping[str, Any]) -> None:
                 "belongs to other stages, ways or chunks"
             )
         held.copy_(rows)
+        history.changed(buffers)
     history.epoch = None if state["epoch"] is None else int(state["epoch"])
 
 

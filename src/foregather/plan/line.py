@@ -19,6 +19,8 @@ class Line:
         latency: seconds before the first byte of a message arrives.
         rate: bytes per second.
         work: seconds per byte that sending takes from the rank's computing, and receiving as much.
+        call: seconds that sending takes from the rank's computing whatever the bytes, and receiving
+            as much; messages that are sent or received one after the other share them.
         one_way: bytes per second while a rank only sends or only receives; None: the same.
         cores: ranks that can compute at the same time, where all share one machine with fewer cores
             than they would use; None: all of them.
@@ -34,12 +36,13 @@ class Line:
     cores: int | None = None
     burst: float = 0.0
     peak: float | None = None
+    call: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.latency >= 0 and self.rate > 0 and self.work >= 0):
+        if not (self.latency >= 0 and self.rate > 0 and min(self.work, self.call) >= 0):
             raise InputError(
-                f"a line of {self.rate} bytes per second, {self.latency} s and {self.work} s per "
-                "byte, expected a rate above 0, and a latency and work of 0 or more"
+                f"a line of {self.rate} bytes per second, {self.latency} s, {self.work} s per byte "
+                f"and {self.call} s per call, expected a rate above 0, and the others of 0 or more"
             )
         if not (self.burst >= 0 and (self.peak is None or self.peak > 0)):
             raise InputError(

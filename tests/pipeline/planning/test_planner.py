@@ -11,6 +11,7 @@ from foregather.errors import BudgetError, InputError
 from foregather.pipeline import FullGraph, Line, make_chunks, make_plan, measure_line
 from foregather.pipeline.options import Runtime
 from foregather.pipeline.partition.cut import measure_cut
+from foregather.pipeline.planning import measured_line
 from foregather.pipeline.planning.planner import _choice, _settings
 from foregather.pipeline.planning.profile import LayerCost
 from foregather.pipeline.planning.programs import rank_programs
@@ -58,6 +59,41 @@ def test_bytes_make_work_where_ranks_have_no_core_for_them():
     found = simulate([one, other], Line(0.5, 100.0, work=0.03))
     assert found.seconds == pytest.approx(0.5 + 1 + 3 + 4) and found.busy == [2.0, 4.0]
     assert simulate([one, []], Line(0.5, 100.0, work=0.03)).seconds == pytest.approx(3 + 2)
+
+
+def test_messages_take_time_from_computing_on_a_core_that_they_share():
+    line = Line(0.0, 100.0, work=0.01, call=0.25)
+    one = [Action("send", peer=1, bytes=100), Action("compute", 2.0, name="f0")]
+    other = [Action("receive", peer=0), Action("compute", 4.0)]
+    found = simulate([one, other], line)
+    assert found.seconds == pytest.approx(1 + 1.25 + 4) and found.busy == [2.0, 4.0]
+    more = [one[0], Action("compute", 0.5), Action("send", peer=1), *one[1:], one[0]]
+    # sent together, though something is packed between them; work of a chunk parts them
+    assert simulate([more, []], line).seconds == pytest.approx(1.25 + 0.5 + 2 + 1.25)
+    reads = [Action("receive", peer=0), Action("receive", peer=0), Action("send", peer=0)]
+    assert simulate([more[:3], reads], line).seconds == pytest.approx(1 + 1.25 + 0.25)
+    with pytest.raises(InputError, match="-1 s per call"):
+        Line(call=-1)
+
+
+@pytest.mark.parametrize(
+    ("rate", "cores", "seconds"), [(1e9, None, 0.004), (1e7, None, 0.001), (1e9, 2, 0.001)]
+)
+def test_what_messages_take_from_computing_is_told_by_exchanges_beside_it(
+    rate, cores, seconds, monkeypatch
+):
+    """By the clock where bytes have passed by then, and ranks have cores; else by work done."""
+    asked = []
+
+    def beside(other, count, least, group):
+        asked.append((other, count, least))
+        return (0.002, 0.0005) if count == 1 else (0.006, 0.0015)
+
+    monkeypatch.setattr(measured_line, "_beside", beside)
+    work, call = measured_line._work(1, 1e-4, rate, cores, None)
+    assert asked == [(1, 1, 4e-4), (1, measured_line._LARGE, 4e-4)]
+    assert work == pytest.approx(seconds / (2 * 4 * measured_line._LARGE))
+    assert call == 0.001  # half of an exchange is one message
 
 
 def test_ranks_share_cores_while_they_work():
@@ -207,7 +243,7 @@ def test_the_choice_follows_mode_line_and_memory():
         plan(0)
     with pytest.raises(InputError, match="a line of 0"):
         Line(rate=0)
-    with pytest.raises(InputError, match="-1 s per byte, expected a rate above 0"):
+    with pytest.raises(InputError, match="-1 s per byte and .* expected a rate above 0"):
         Line(work=-1)
     with pytest.raises(InputError, match="two ranks"):
         measure_line()

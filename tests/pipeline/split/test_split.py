@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from foregather.errors import InputError
-from foregather.pipeline import FullGraph, Meter, Runtime, infer_scores, make_chunks, planned
-from foregather.pipeline.partition.chunk_topology import ChunkTopology
+from foregather.pipeline import FullGraph, Meter, Runtime, infer_scores, planned
 from foregather.pipeline.split import check
 from foregather.pipeline.split.graph_values import graph_inputs
 from foregather.pipeline.split.sample import feature_rows, induced_graph
@@ -265,23 +264,6 @@ def test_a_directed_module_fits_a_graph_of_both_directions():
     model = REFUSED["edges the other way"][0]().double()
     with pytest.raises(InputError, match="edges that are not those"):
         split_model(model, both)  # the small graph of the check has one direction
-
-
-def test_batch_norm_over_ways_is_refused():
-    graph = small_graph()
-    with double():
-        layers = split_model(MODULES["batch norm"](), graph)
-    chunks = make_chunks(graph, 4, "random")
-    place = ChunkTopology(graph, chunks, torch.float64, torch.device("cpu"), range(2))
-    told = []
-    for layer in layers:
-        layer.prepare(ChunkTopology(graph, chunks, torch.float64, torch.device("cpu")), range(4))
-        try:
-            layer.prepare(place, range(2))  # those of one of two ways
-        except InputError as error:
-            told.append(str(error))
-    assert told
-    assert "which the ways of a stage do not share; use one way per stage" in told[0]
 
 
 def test_more_stages_than_hops_are_refused():

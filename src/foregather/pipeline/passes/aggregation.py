@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from foregather.pipeline.partition.chunk_topology import ChunkTopology, Matrix
+from foregather.pipeline.passes.moments import Moments, shared_moments
 from foregather.pipeline.passes.way_exchange import Across
 
 __all__ = [
@@ -25,15 +26,12 @@ __all__ = [
     "Gate",
     "RowBuffers",
     "gated",
-    "moments",
     "product",
     "pull",
     "run_dense",
 ]
 
-# autograd.Function is untyped in torch
-_VALUES = 1 << 18  # of rows that are computed at a time
-_Function: Any = torch.autograd.Function
+_Function: Any = torch.autograd.Function  # untyped in torch
 
 
 @dataclass(slots=True)
@@ -44,11 +42,19 @@ class RowBuffers:
         fresh: messages of this epoch.
         history: messages as they were; None if nothing is ever stale.
         adjoint: gradients pushed to the rows' owners; None if no gradient is needed.
+        moments: their mean and variance, for layers that ask: of history, or else of fresh rows.
     """
 
     fresh: Tensor
     history: Tensor | None = None
     adjoint: Tensor | None = None
+    moments: Moments | None = None
+
+    def push_moments(self) -> None:
+        """Adds the gradients of mean and variance to those of the own rows."""
+        if self.moments is not None:
+            assert self.adjoint is not None
+            self.moments.push(self.fresh, self.adjoint)
 
 
 @dataclass(slots=True)
@@ -72,6 +78,8 @@ class Gate:
     def enter(self, own: Tensor) -> None:
         """Stores the messages and starts sending them."""
         self.rows.fresh[self._span] = own
+        if self.rows.moments is not None and self.rows.history is None and not self.again:
+            self.rows.moments.clear()
         if self.across is not None and not self.again:
             self.across.start(self.rows.fresh)
 
@@ -93,6 +101,7 @@ class Gate:
         if self.across is not None:
             self._send_back()
             self.across.finish_back(adjoint)
+        self.rows.push_moments()
         return gradient + adjoint[self._span]
 
     @property
@@ -218,29 +227,6 @@ class _PullOthers(_Function):  # type: ignore[misc]
         return None, None  # what others push back is added at the gate
 
 
-class _Moments(_Function):  # type: ignore[misc]
-    """Mean and variance of all fresh rows; gradients go to all of them, not only to the own."""
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, rows: RowBuffers, columns: slice) -> tuple[Tensor, Tensor]:
-        every = rows.fresh[:, columns]
-        mean, var = every.mean(0), every.var(0, unbiased=False)
-        # the mean itself would refer to what made it: a circle that keeps all rows
-        ctx.rows, ctx.columns, ctx.mean = rows, columns, mean.detach().clone()
-        return mean, var
-
-    @staticmethod
-    def backward(ctx: Any, of_mean: Tensor, of_var: Tensor) -> tuple[None, None, None]:
-        adjoint, every = ctx.rows.adjoint, ctx.rows.fresh[:, ctx.columns]
-        assert adjoint is not None
-        count, step = every.shape[0], max(1, _VALUES // max(1, every.shape[1]))
-        for first in range(0, count, step):  # rows of all nodes are not made once more
-            part = every[first : first + step] - ctx.mean
-            part.mul_(2 * of_var / count).add_(of_mean / count)
-            adjoint[first : first + step, ctx.columns] += part
-        return None, None, None
-
-
 class _Product(_Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, rows: Tensor, matrix: Matrix) -> Tensor:
@@ -250,12 +236,6 @@ class _Product(_Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return ctx.matrix.backward @ gradient, None
-
-
-def moments(own: Tensor, rows: RowBuffers, columns: slice) -> tuple[Tensor, Tensor]:
-    """Mean and variance of some columns of all fresh rows; gradients are pushed to all of them."""
-    mean, var = _Moments.apply(own, rows, columns)
-    return mean, var
 
 
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
@@ -346,17 +326,18 @@ class ChunkNear:
         """Mean and variance of columns of all nodes' messages."""
         rows, exchange = self._exchange.rows, self._exchange
         if rows is None:
-            assert exchange.table is not None
-            every = exchange.table(torch.arange(self._topology.graph.num_nodes))[:, columns]
-        elif rows.history is not None:
-            every = rows.history[:, columns]
-            if not bool(every.any()):  # before the first epoch there are none
-                every = self.own[:, columns]
-        else:
-            if exchange.gate is not None:
-                exchange.gate.wait()
-            return moments(self.own, rows, columns)
-        return every.mean(0), every.var(0, unbiased=False)
+            every = self.own  # where layers are only timed, one chunk is all there is
+            if exchange.table is not None:  # every way reads the features themselves
+                every = exchange.table(torch.arange(self._topology.graph.num_nodes))
+            every = every[:, columns]
+            return every.mean(0), every.var(0, unbiased=False)
+        assert rows.moments is not None
+        if rows.history is None:
+            return shared_moments(self.own, rows.moments, rows.fresh, columns)
+        mean, var = rows.moments.of(rows.history, columns)
+        if not bool(mean.any() or var.any()):  # before the first epoch there is no history
+            mean, var = self.own[:, columns].mean(0), self.own[:, columns].var(0, unbiased=False)
+        return mean, var
 
     def sum_along(self, key: Hashable, make: Callable[[], Any]) -> Tensor | None:
         """None: rows of other ranks and of history are read from where they are."""

@@ -37,8 +37,10 @@ class History:
         if layer not in self.rows:
             place, width = self._stage.topology, self._stage.widths.message[layer]
             shape = (self._stage.reach.held, width)
-            parts = [torch.zeros(shape, dtype=place.dtype, device=place.device) for _ in range(3)]
-            self.rows[layer] = RowBuffers(*parts)
+            fresh, history, adjoint = (
+                torch.zeros(shape, dtype=place.dtype, device=place.device) for _ in range(3)
+            )
+            self.rows[layer] = RowBuffers(fresh, history, adjoint, self._stage.moments())
             if place.chunks.ticks == 1:
                 self.rows[layer].history = None  # nothing is stale
         return self.rows[layer]
@@ -49,6 +51,12 @@ class History:
         for rows in self.rows.values():
             if rows.history is not None:
                 rows.fresh, rows.history = rows.history, rows.fresh
+                self.changed(rows)
+
+    def changed(self, rows: RowBuffers) -> None:
+        """Forgets what was found of history that is no longer there."""
+        if rows.moments is not None:
+            rows.moments.clear()
 
     def clear_adjoints(self) -> None:
         """Clears the gradients of the last epoch."""
@@ -152,7 +160,7 @@ class ChunkPass(Executor):
         across = None
         if layer in task.layers:
             across = Across(stage.link, reach, task.ticks, self._sample)
-        if across is not None and torch.is_grad_enabled():  # so that all ways exchange gradients
+        if reach.ways > 1 and torch.is_grad_enabled():  # so that all ways exchange gradients
             owns = [own if own.requires_grad else own.detach().requires_grad_() for own in owns]
         spans = [reach.span(chunk) for chunk in task.chunks]
         gate = Gate(rows, spans, across, again=task.kind == "again")

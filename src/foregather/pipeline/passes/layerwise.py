@@ -148,6 +148,8 @@ class LayerPass(Executor):
         if task.backward:
             if number + 1 < len(self._segments):
                 self._levels[number + 1] = _Level()
+            if self._levels[number].x is not None:  # all chunks have come back through here
+                self._levels[number].read.push_moments()
             return
         if self._keep_messages and number:
             self.messages[self._segments[number][0].layer] = self._levels[number].read.fresh
@@ -284,7 +286,8 @@ class LayerPass(Executor):
 
     def _put(self, level: _Level, name: str, span: slice, rows: Tensor) -> None:
         if getattr(level, name) is None:
-            setattr(level, name, RowBuffers(self._empty(rows.shape[1])))
+            made = RowBuffers(self._empty(rows.shape[1]), moments=self._stage.moments())
+            setattr(level, name, made)
         getattr(level, name).fresh[span] = rows.detach()
 
     def _put_skips(self, span: slice, skips: dict[str, Tensor]) -> None:

@@ -47,6 +47,7 @@ class StageProgram:
         skips_out: skip tensors that are sent on.
         again: layers run again here for a skip tensor; their weights are shared by stages.
         tied: layers of any stage that have a weight which layers of another stage have, too.
+        apart: layers of this stage that aggregate without reading rows of other nodes.
     """
 
     stage: int
@@ -57,6 +58,7 @@ class StageProgram:
     skips_out: tuple[str, ...]
     again: tuple[int, ...]
     tied: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
 
     @property
     def aggregating(self) -> list[int]:
@@ -181,6 +183,7 @@ def stage_program(
         tuple(crossing(layers, last, again)) if last < len(layers) else (),
         tuple(range(max((_giver(layers, name) for name in rerun), default=-1) + 1)),
         _tied(layers, cuts),
+        tuple(n for n in range(first, last) if layers[n].aggregates and not layers[n].reads_rows),
     )
 
 

@@ -21,6 +21,7 @@ from foregather.pipeline.passes.aggregation import ChunkNear, Exchange, run_dens
 from foregather.pipeline.passes.boundary_sample import BoundarySample
 from foregather.pipeline.passes.link import Link
 from foregather.pipeline.passes.loss import Loss
+from foregather.pipeline.passes.moments import Moments
 from foregather.pipeline.passes.segments import Op, StageProgram
 from foregather.pipeline.planning.schedule import draw_key
 
@@ -181,6 +182,10 @@ class Stage:
     def dense(self, part: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """Runs a dense part, which is recomputed in the backward pass if requested."""
         return run_dense(part, values, self.runtime.recompute == "dense")
+
+    def moments(self) -> Moments:
+        """Returns what finds mean and variance of the rows of one aggregation over all ways."""
+        return Moments(self.link, self.reach.own, self.topology.graph.num_nodes)
 
     def feature_nears(self, chunks: Sequence[int], owns: Sequence[Tensor]) -> list[Near]:
         """Returns what chunks see of the graph's features, which are never stale."""

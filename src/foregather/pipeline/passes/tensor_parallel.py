@@ -137,6 +137,11 @@ class _TensorNear:
         """Not available."""
         raise self._refusal()
 
+    @property
+    def place(self) -> tuple[ChunkTopology, int]:
+        """Not available: layers of a recorded model ask for it first."""
+        raise self._refusal()
+
     def aggregate(self, norm: str = "mean") -> Tensor:
         """Weighted sums over in-neighbours [own, width]."""
         stage = self._stage

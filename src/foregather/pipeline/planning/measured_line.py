@@ -6,8 +6,10 @@ and, if two of them are threads of one core, its units.
 
 import os
 import socket
+import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +29,9 @@ __all__ = ["fit_line", "measure_costs", "measure_line"]
 _SIZES = (1, 1 << 14, 1 << 19, 1 << 20)  # float32 values; a burst is seen up to the third
 _REPEATS = 5
 _PAUSE = 0.02  # seconds before large messages, in which a shaped link saves up its burst
+_BESIDE = 0.004  # seconds of computing while messages are on their way
+_EXCHANGES = 40
+_LARGE = 1 << 18  # float32 values of an exchange beside computing
 
 
 def measure_line(group: Any = None) -> Line:
@@ -39,15 +44,18 @@ def measure_line(group: Any = None) -> Line:
         raise InputError("a line is measured between two ranks; start more with torchrun")
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     place, cores = ranks.index(dist.get_rank()), shared_cores(group)
-    found = torch.zeros(1 + len(_SIZES), dtype=torch.float64)
+    spare = cores is None and len(os.sched_getaffinity(0)) > torch.get_num_threads()
+    found = torch.zeros(2 + len(_SIZES), dtype=torch.float64)
     if place < 2:
-        both = [_to_and_fro(place, ranks[1 - place], size, group) for size in _SIZES]
-        spare = cores is None and len(os.sched_getaffinity(0)) > torch.get_num_threads()
-        work = 0.0 if spare else both[-1][1] / (4 * _SIZES[-1])
-        found += torch.tensor([work, *(took for took, _ in both)], dtype=torch.float64)
+        took = [_to_and_fro(place, ranks[1 - place], size, group) for size in _SIZES]
+        found[2:] = torch.tensor(took, dtype=found.dtype)
+        if not spare:
+            rate = 4 * _SIZES[-1] / took[-1]
+            found[:2] = torch.tensor(_work(ranks[1 - place], took[0], rate, cores, group))
     dist.broadcast(found, ranks[0], group=group)
-    work, *took = found.tolist()
-    return fit_line([4 * size for size in _SIZES], took, work, cores)
+    work, call, *took = found.tolist()
+    line = fit_line([4 * size for size in _SIZES], took, work, cores)
+    return replace(line, call=call)
 
 
 def fit_line(
@@ -117,10 +125,62 @@ def measure_costs(graph: Graph, layers: Sequence[nn.Module], group: Any = None) 
     return [mean_cost(costs) for costs in zip(*found, strict=True)]
 
 
-def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, float]:
-    """Returns seconds per message (half the fastest of several round trips), and of its work."""
+def _work(
+    other: int, latency: float, rate: float, cores: int | None, group: Any
+) -> tuple[float, float]:
+    """Seconds that messages take from computing on a core that they share: by byte, and by message.
+
+    Messages of an idle rank say too little: here the transport has to wait for the core, too. What
+    an exchange beside computing takes longer than computing alone is shared by one message that is
+    sent and one that is received. For bytes only processor time tells where they pass too slowly to
+    be there by then, and where ranks share cores, for which simulations have them wait.
+    """
+    few, many = (_beside(other, count, 4 * latency, group) for count in (1, _LARGE))
+    wall, worked = ((b - a) / (2 * 4 * _LARGE) for a, b in zip(few, many, strict=True))
+    if cores is not None or 4 * _LARGE / rate + latency > _BESIDE:
+        wall = 0.0
+    return max(0.0, wall, worked), max(0.0, few[0]) / 2
+
+
+def _beside(other: int, count: int, least: float, group: Any) -> tuple[float, float]:
+    """Mean seconds, and seconds of the processor, of an exchange beyond those of computing."""
+    out, into, sign = torch.zeros(count), torch.empty(count), torch.zeros(1)
+    rows, weights = torch.ones(2000, 64), torch.ones(64, 64)
+
+    def compute(times: int) -> tuple[float, float]:
+        begin, worked = time.perf_counter(), time.process_time()
+        for _ in range(times):
+            rows @ weights
+        return time.perf_counter() - begin, time.process_time() - worked
+
+    one = statistics.median(compute(1)[0] for _ in range(20))
+    times = max(1, int(max(_BESIDE, least) / max(one, 1e-7)))
+    alone = _means([compute(times) for _ in range(9)])
+    took: list[tuple[float, float]] = []
+    for _ in range(_EXCHANGES):
+        ready: Any = dist.isend(sign, other, group=group)
+        dist.recv(torch.empty(1), other, group=group)
+        ready.wait()
+        begin, worked = time.perf_counter(), time.process_time()
+        coming: Any = dist.irecv(into, other, group=group)
+        going: Any = dist.isend(out, other, group=group)
+        compute(times)
+        coming.wait()
+        going.wait()
+        took.append((time.perf_counter() - begin, time.process_time() - worked))
+    both = _means(took)
+    return both[0] - alone[0], both[1] - alone[1]
+
+
+def _means(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Means without the slowest tenth: waits for a core vary, and an epoch has the sum of many."""
+    some = sorted(pairs)[: len(pairs) - len(pairs) // 10]
+    return statistics.fmean(a for a, _ in some), statistics.fmean(b for _, b in some)
+
+
+def _to_and_fro(place: int, other: int, count: int, group: Any) -> float:
+    """Returns seconds per message: half the fastest of several round trips."""
     rows, best = torch.zeros(count), float("inf")
-    worked = time.process_time()
     for _ in range(_REPEATS):
         if count > _SIZES[0]:
             time.sleep(_PAUSE)
@@ -131,4 +191,4 @@ def _to_and_fro(place: int, other: int, count: int, group: Any) -> tuple[float, 
             else:
                 dist.recv(rows, other, group=group)
         best = min(best, time.perf_counter() - begin)
-    return best / 2, (time.process_time() - worked) / (2 * _REPEATS)
+    return best / 2

@@ -104,7 +104,8 @@ class StagePlan:
         """Explains the candidates, the choice with its schedule, and what would flip it."""
         lines = [
             f"line between ranks: {self.line.rate / 1e9:.3g} GB/s, "
-            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work per byte, "
+            f"{self.line.latency * 1e6:.3g} us, {self.line.work * 1e9:.3g} ns of work per byte and "
+            f"{self.line.call * 1e6:.3g} us per exchange, "
             f"{format_bytes(int(self.line.burst))} at once after a pause; "
             "memory per rank: " + ("no limit" if self.limit is None else format_bytes(self.limit)),
             heading(COLUMNS),

@@ -175,7 +175,8 @@ def _other_row(width: int, place: ChunkTopology) -> tuple[float, float]:
     if not width or not count:
         return 0.0, 0.0
     options: dict[str, Any] = {"dtype": place.dtype, "device": place.device}
-    rows = RowBuffers(*(torch.zeros(count, width, **options) for _ in range(3)))
+    fresh, history, adjoint = (torch.zeros(count, width, **options) for _ in range(3))
+    rows = RowBuffers(fresh, history, adjoint)
     order = np.random.default_rng(0).permutation(count)  # rows of others lie anywhere
     numbers = torch.from_numpy(order).to(place.device)
     exchange = Exchange(rows, numbers, fresh=numbers % 2 == 0)

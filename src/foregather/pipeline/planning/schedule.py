@@ -116,7 +116,8 @@ class Schedule:
         program = self.programs[stage]
         if self.ways == 1:
             return ()
-        return tuple(n for n in program.aggregating if n or not program.reads_features)
+        read = (n for n in program.aggregating if n or not program.reads_features)
+        return tuple(n for n in read if n not in program.apart)
 
     def segments(self, stage: int) -> tuple[tuple[Op, ...], ...]:
         """Returns the ops of a stage between aggregations.
@@ -193,7 +194,7 @@ class _Rank:
             leaves = place == 0 if backward else place + 1 == len(segments)
             yield from self._segment(place, segments[place], backward, enters, leaves)
             read = place if backward else place + 1  # the segment that reads what crosses
-            if 0 < read < len(segments) and self._schedule.ways > 1:
+            if 0 < read < len(segments) and segments[read][0].layer in self._exchanging:
                 layer = segments[read][0].layer
                 ticks = tuple(range(len(self._schedule.order)))
                 yield Task("exchange", backward, ticks=ticks, segment=read, layers=(layer,))

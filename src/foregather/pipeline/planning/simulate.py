@@ -3,7 +3,8 @@
 A rank does one thing at a time. A message leaves when the rank's outgoing line is free, and arrives
 after the latency and the time of its bytes, when the receiver's incoming line is free. Where a line
 has a burst, each end saves up bytes while it is idle, and lets as many pass faster. The sender
-continues at once or, if ranks have no core to spare for messages, after the work of its bytes.
+continues at once or, if ranks have no core to spare for messages, after the work of sending it: by
+bytes, and once for messages that are sent or received one after the other, whose waits overlap.
 Ranks that share too few cores of one machine slow each other down while they work.
 """
 
@@ -115,6 +116,7 @@ class _Rank:
         left: seconds of work until it can go on; 0: it can, or waits for a message.
         begun: when the present work began.
         name: of the present work.
+        calls: "send" or "receive" after such a message, until other work or the other kind follows.
         out: what it sends.
         into: what it receives.
     """
@@ -124,6 +126,7 @@ class _Rank:
     left: float = 0.0
     begun: float = 0.0
     name: str = ""
+    calls: str = ""
     out: _End = field(default_factory=_End)
     into: _End = field(default_factory=_End)
 
@@ -174,14 +177,20 @@ class _Simulation:
             if action.kind == "compute":
                 rank.left, rank.begun, rank.name = action.seconds, self._now, action.name
                 self._found.busy[number] += action.seconds
+                rank.calls = "" if action.name else rank.calls  # packing has no name
             elif action.kind == "send":
-                rank.left = self._send(number, action)
+                rank.left = self._send(number, action) + self._call(rank, "send")
             else:
                 mail = self._mail.get((action.peer, number))
                 if not mail or mail[0][0] > self._now:
                     return
-                rank.left = mail.popleft()[1]
+                rank.left = mail.popleft()[1] + self._call(rank, "receive")
             rank.place += 1
+
+    def _call(self, rank: _Rank, kind: str) -> float:
+        """Returns the work of a message whatever its bytes; those behind it add none."""
+        first, rank.calls = rank.calls != kind, kind
+        return self._line.call if first else 0.0
 
     def _send(self, number: int, action: Action) -> float:
         """Puts a message on its way; returns the work of sending it."""

@@ -13,7 +13,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from foregather.errors import InputError
 from foregather.nn.layer import GraphLayer, Near, PlacedNear
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
 from foregather.pipeline.split.graph_values import GraphTable, GraphValues, run_call
@@ -79,6 +78,7 @@ class SplitLayer(GraphLayer):
             if (call := program.calls[step.call]).passing is not None
         }
         self._add_norms(model)
+        self.reads_rows = bool(paths)
         # not registered: weights are, under the names that they have in the user's model
         self.user_model = [model]
         self.__dict__["_convs"] = {path: model.get_submodule(path) for path in sorted(paths)}
@@ -127,11 +127,6 @@ class SplitLayer(GraphLayer):
         """
         graph, chunks = self.table.of(topology), list(chunks)
         alone = len(chunks) == len(topology.chunks)
-        if self.norms and not alone:
-            raise InputError(
-                f"module {min(self.norms)!r} of the model takes statistics of all nodes, which the "
-                "ways of a stage do not share; use one way per stage, or LayerNorm"
-            )
         for step in self.segment.steps:
             call = self.program.calls[step.call]
             if call.passing is None:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from foregather.pipeline.partition.chunk_topology import ChunkTopology
-from foregather.pipeline.passes.aggregation import Exchange, moments, pull, run_dense
+from foregather.pipeline.passes.aggregation import Exchange, pull, run_dense
+from foregather.pipeline.passes.moments import own_moments
 from foregather.pipeline.whole.adjacency import Adjacency, Lists
 from foregather.pipeline.whole.draws import Draws
 from foregather.pipeline.whole.levels import Held, Level
@@ -119,7 +120,7 @@ class PieceNear:
     def moments(self, columns: slice) -> tuple[Tensor, Tensor]:
         """Mean and variance of columns of all nodes' messages."""
         self.pieces.reads_moments = True
-        return moments(self.own, self.level.by_edges(), columns)
+        return own_moments(self.own, self.level.by_edges(), columns)
 
     def passing(self, ptr: Tensor | None) -> AbstractContextManager[None]:
         """Inside, random numbers are those of edges."""
