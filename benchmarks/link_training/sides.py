@@ -73,7 +73,7 @@ class PygLoader:
             graph,
             fanouts,
             index,
-            neg_sampling=NegativeSampling("triplet", settings.link.negatives),
+            neg_sampling=NegativeSampling(settings.link.mode, settings.link.negatives),
             batch_size=settings.train.batch_size,
             shuffle=True,
             **options,
