@@ -2,8 +2,8 @@
 
 Where the other side is a loader, model, first weights, optimiser, loss, number of epochs and scores
 are the same code, and only the batches come from `LinkNeighborLoader` with pyg-lib: triplets, or
-pairs, with uniform negatives, links in the message passing as PyG leaves them. With times its links see what is
-at least one unit earlier, since it would otherwise show them themselves.
+pairs, with uniform negatives, links in the message passing as PyG leaves them. With times its links
+see what is at least one unit earlier, since it would otherwise show them themselves.
 
 Where it is a model, PyG's own LightGCN or DistMult is trained on pairs and negatives that torch
 draws, from first weights of the same distribution, and its rows are scored as ours are.
