@@ -1,9 +1,9 @@
 """Sides: one run of a cell by foregather, or on PyG's batches or with PyG's model.
 
 Where the other side is a loader, model, first weights, optimiser, loss, number of epochs and scores
-are the same code, and only the batches come from `LinkNeighborLoader` with pyg-lib: triplets with
-uniform negatives, links in the message passing as PyG leaves them. With times its links see what is
-at least one unit earlier, since it would otherwise show them themselves.
+are the same code, and only the batches come from `LinkNeighborLoader` with pyg-lib: triplets, or
+pairs, with uniform negatives, links in the message passing as PyG leaves them. With times its links
+see what is at least one unit earlier, since it would otherwise show them themselves.
 
 Where it is a model, PyG's own LightGCN or DistMult is trained on pairs and negatives that torch
 draws, from first weights of the same distribution, and its rows are scored as ours are.
@@ -40,7 +40,12 @@ def _silent(text: str) -> None:
 def run_ours(settings: Settings) -> dict[str, Any]:
     """One run of `foregather train`."""
     with Run.create(settings, _silent) as run:
-        return run_loop(run)
+        return run_loop(run) | {"curve": _curve(run.trainer)}
+
+
+def _curve(trainer: Any) -> list[float]:
+    """The validation of each epoch; nothing where there is none."""
+    return [record["valid"] for record in trainer.history if "valid" in record]
 
 
 class PygLoader:
@@ -73,7 +78,7 @@ class PygLoader:
             graph,
             fanouts,
             index,
-            neg_sampling=NegativeSampling("triplet", settings.link.negatives),
+            neg_sampling=NegativeSampling(settings.link.mode, settings.link.negatives),
             batch_size=settings.train.batch_size,
             shuffle=True,
             **options,
@@ -106,7 +111,7 @@ def run_peer(settings: Settings, peer: str, folder: Path) -> dict[str, Any]:
         trainer.training.loader = PygLoader(trainer)  # type: ignore[assignment]
         trainer.begin()
         run_epochs(trainer, settings.train.epochs)
-        return trainer.final_scores()
+        return trainer.final_scores() | {"curve": _curve(trainer)}
     rows = (_lightgcn if peer == "lightgcn" else _distmult)(trainer)
     return {"test": rate_rows(rows, trainer.data, "test", trainer.ratings["test"])}
 

@@ -42,6 +42,24 @@ def test_distmult_is_a_product_of_three():
     assert torch.allclose(found, (a * rows[1] * b).sum())
 
 
+@pytest.mark.parametrize("kind", DECODERS)
+def test_symmetric_decoders_are_those_that_say_so(kind):
+    torch.manual_seed(0)
+    decoder = make_decoder(kind, 5)
+    left, right = torch.randn(2, 6, 5)
+    same = torch.allclose(decoder(left, right), decoder(right, left), atol=1e-6)
+    assert same == decoder.symmetric == (kind not in ("bilinear", "mlp"))
+
+
+def test_hadamard_is_layers_over_the_product():
+    decoder = make_decoder("hadamard", 4)
+    left, right = torch.randn(2, 3, 4)
+    rows = decoder.second(decoder.first(left * right).relu()).relu()
+    assert torch.allclose(decoder(left, right), decoder.last(rows)[:, 0])
+    queries = decoder(left.unsqueeze(1), torch.stack([right, left], dim=1))
+    assert torch.allclose(queries[:, 0], decoder(left, right), atol=1e-6)
+
+
 def test_refused_decoders():
     with pytest.raises(InputError, match="the decoder is 'cosine', expected dot, bilinear"):
         make_decoder("cosine", 3)

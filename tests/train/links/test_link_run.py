@@ -52,6 +52,25 @@ def test_plain_graph(folders, tmp_path):
     assert summary["baseline_is"] == "common neighbours"
 
 
+@pytest.mark.parametrize(
+    ("decoder", "told"), [("mlp", True), ("bilinear", True), ("hadamard", False), ("dot", False)]
+)
+def test_decoders_that_tell_ends_apart_are_named_on_undirected_graphs(
+    folders, tmp_path, decoder, told
+):
+    said = []
+    settings = link_settings(
+        folders["plain"],
+        tmp_path / "run",
+        train={"epochs": 1, "metric": "roc_auc"},
+        link={"decoder": decoder, "mode": "binary"},
+    )
+    facts = train(settings, said.append)
+    assert facts["scored"] == "exact"
+    sentence = f"the decoder {decoder} tells the ends of a link apart, but the graph is undirected"
+    assert any(text.startswith(sentence) for text in said) == told
+
+
 @pytest.mark.parametrize("kind", ["sage", "lightgcn"])
 def test_nodes_without_features_get_learned_rows(folders, tmp_path, kind):
     said = []

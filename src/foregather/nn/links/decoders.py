@@ -1,8 +1,12 @@
 """decoders: from the rows of two nodes, and of their relation, to the score of a link.
 
-All but `mlp` are products: a query made from the source (and the relation) times the row of the
-target. So the scores of many targets are one matrix product, and the best of all are found by
-blocks of it.
+All but `hadamard` and `mlp` are products: a query made from the source (and the relation) times the
+row of the target. So the scores of many targets are one matrix product, and the best of all are
+found by blocks of it.
+
+`bilinear` and `mlp` tell the ends of a link apart, so both directions of it have scores of their
+own. Links without a direction are stored in one of the two, and often with the smaller id first;
+what such a decoder learns of them says little of pairs that are stored otherwise.
 """
 
 from collections.abc import Callable
@@ -12,9 +16,17 @@ from torch import Tensor, nn
 
 from foregather.errors import InputError
 
-__all__ = ["DECODERS", "DECODER_LINES", "Decoder", "MLPDecoder", "ProductDecoder", "make_decoder"]
+__all__ = [
+    "DECODERS",
+    "DECODER_LINES",
+    "Decoder",
+    "HadamardDecoder",
+    "MLPDecoder",
+    "ProductDecoder",
+    "make_decoder",
+]
 
-_PAIRS = 1 << 18  # pairs that an MLP scores at once
+_PAIRS = 1 << 18  # pairs that layers score at once
 
 
 class Decoder(nn.Module):
@@ -22,10 +34,12 @@ class Decoder(nn.Module):
 
     Attributes:
         product: whether a score is the product of `queries` and the target's row.
+        symmetric: whether a pair has the same score in both directions.
         relations: how many relations it has weights for; 0 for none.
     """
 
     product: bool = True
+    symmetric: bool = True
     relations: int = 0
 
     def queries(self, left: Tensor, relation: Tensor | None = None) -> Tensor:
@@ -79,6 +93,8 @@ class ProductDecoder(Decoder):
 class BilinearDecoder(ProductDecoder):
     """left W right, so the two directions of a link may have different scores."""
 
+    symmetric = False
+
     def __init__(self, width: int, relations: int = 0) -> None:
         super().__init__(width)
         self.weight = nn.Parameter(torch.empty(width, width))
@@ -119,27 +135,10 @@ class DistMultDecoder(ProductDecoder):
         return left * self.relation[relation]
 
 
-class MLPDecoder(Decoder):
-    """Two linear layers over both rows and their product.
-
-    Args:
-        width: columns of rows.
-        relations: not used.
-    """
+class _LayeredDecoder(Decoder):
+    """A decoder whose layers see each pair, so that many pairs are scored in blocks."""
 
     product = False
-
-    def __init__(self, width: int, relations: int = 0) -> None:
-        super().__init__()
-        self.first = nn.Linear(3 * width, width)
-        self.last = nn.Linear(width, 1)
-
-    def forward(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
-        """Scores of pairs [...]."""
-        left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]
-        rows = torch.cat([left, right, left * right], dim=-1)
-        scores: Tensor = self.last(self.first(rows).relu())
-        return scores.squeeze(-1)
 
     def against(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
         """Scores of each source with each target [m, n]; some sources at a time."""
@@ -157,11 +156,55 @@ class MLPDecoder(Decoder):
         return self.against(left, right).T
 
 
+class HadamardDecoder(_LayeredDecoder):
+    """Three linear layers over the product of both rows, which is the same in both directions.
+
+    Args:
+        width: columns of rows.
+        relations: not used.
+    """
+
+    def __init__(self, width: int, relations: int = 0) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+        self.last = nn.Linear(width, 1)
+
+    def forward(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
+        """Scores of pairs [...]."""
+        rows = self.first(left * right).relu()
+        scores: Tensor = self.last(self.second(rows).relu())
+        return scores.squeeze(-1)
+
+
+class MLPDecoder(_LayeredDecoder):
+    """Two linear layers over both rows and their product; it tells the ends apart.
+
+    Args:
+        width: columns of rows.
+        relations: not used.
+    """
+
+    symmetric = False
+
+    def __init__(self, width: int, relations: int = 0) -> None:
+        super().__init__()
+        self.first = nn.Linear(3 * width, width)
+        self.last = nn.Linear(width, 1)
+
+    def forward(self, left: Tensor, right: Tensor, relation: Tensor | None = None) -> Tensor:
+        """Scores of pairs [...]."""
+        left, right = torch.broadcast_tensors(left, right)  # type: ignore[no-untyped-call]
+        rows = torch.cat([left, right, left * right], dim=-1)
+        scores: Tensor = self.last(self.first(rows).relu())
+        return scores.squeeze(-1)
+
+
 #: Decoders by name.
 DECODERS: dict[str, Callable[[int, int], Decoder]] = {
     "dot": ProductDecoder,
     "bilinear": BilinearDecoder,
     "distmult": DistMultDecoder,
+    "hadamard": HadamardDecoder,
     "mlp": MLPDecoder,
 }
 
@@ -171,7 +214,8 @@ DECODER_LINES = {
     "dot": "the inner product of both rows",
     "bilinear": "a matrix between them, so directions may differ",
     "distmult": "a learned row for each relation between them",
-    "mlp": "two layers over both rows and their product",
+    "hadamard": "three layers over the product of both rows, the same in both directions",
+    "mlp": "two layers over both rows and their product, so directions may differ",
 }
 
 
@@ -179,7 +223,7 @@ def make_decoder(kind: str, width: int, relations: int = 0) -> Decoder:
     """Makes a decoder by name.
 
     Args:
-        kind: dot, bilinear, distmult or mlp.
+        kind: dot, bilinear, distmult, hadamard or mlp.
         width: columns of the rows that it compares.
         relations: how many relations links have; 0 or 1: they are all alike.
 

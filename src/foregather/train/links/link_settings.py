@@ -19,8 +19,8 @@ class LinkSettings:
     relation: str = ""
     """The relation to predict, "SOURCE, RELATION, TARGET"; empty: the only one with links; "*": all
     that join the same two types, told apart by the decoder distmult (a knowledge graph)."""
-    decoder: Literal["dot", "bilinear", "distmult", "mlp"] = "dot"
-    """From the rows of two nodes to a score."""
+    decoder: Literal["dot", "bilinear", "distmult", "hadamard", "mlp"] = "dot"
+    """From the rows of two nodes to a score; bilinear and mlp tell the two ends apart."""
     loss: Literal["bce", "bpr", "margin", "softmax"] = "bce"
     """bce: every score by itself; bpr, margin, softmax: a link against its own negatives."""
     margin: float = 1.0
