@@ -5,6 +5,7 @@ uniform, last and weighted draws. Each is set beside what can be said without th
 neighbours what can be reached, with few of them how often each set is drawn.
 """
 
+import importlib.util
 import itertools
 import os
 from collections import Counter
@@ -210,11 +211,14 @@ def test_threads_bulks_and_batch_sizes_change_nothing(kind, shape, draw, large):
 
 @pytest.fixture(scope="module")
 def pyg_lib():
+    """Torch with pyg-lib's kernels: of the package pyg_lib, or of the library that is named."""
     torch = pytest.importorskip("torch")
-    path = os.environ.get("FOREGATHER_PYG_LIB")
-    if not path:
-        pytest.skip("FOREGATHER_PYG_LIB names no library")
-    torch.ops.load_library(path)
+    if importlib.util.find_spec("pyg_lib") is not None:
+        importlib.import_module("pyg_lib")
+    elif path := os.environ.get("FOREGATHER_PYG_LIB"):
+        torch.ops.load_library(path)
+    else:
+        pytest.skip("there is no package pyg_lib, and FOREGATHER_PYG_LIB names no library")
     return torch
 
 
