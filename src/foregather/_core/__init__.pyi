@@ -673,7 +673,7 @@ class Plan:
 class Planner:
     """Belady's rule for rows that are read by the block."""
 
-    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True) -> None: ...
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True, steps: int = 0) -> None: ...
 
     def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = [], fill: bool = False) -> Plan:
         """

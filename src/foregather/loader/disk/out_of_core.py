@@ -381,12 +381,14 @@ class OutOfCore:
                 layout.num_slots,
                 merge_gap=layout.gap,
                 write_bytes=write_bytes(layout),
+                steps=layout.steps,
             )
         return Planner(
             self._file.geometry(layout.block),
             layout.num_slots,
             merge_gap=layout.gap,
             pages=layout.caching == "page",
+            steps=layout.steps,
         )
 
     def rows(self, batches: Iterable[Any]) -> Iterable[Any]:

@@ -22,6 +22,7 @@ from foregather.loader.memory.division import (
     REPACK_BYTES,
     CacheNeed,
     longest_request,
+    planned_steps,
     refusal,
     staging_bytes,
 )
@@ -95,6 +96,11 @@ class Layout:
     gap: int = 0
     caching: Caching = "row"
     rows: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Batches that the planner sees at once: of a bulk and of the one ahead."""
+        return planned_steps(self.bulk)
 
     def bulks(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """The first batch and the size of each bulk of a loop that begins with batch `first`."""
@@ -252,7 +258,7 @@ class _Parts:
         """Of feature rows, planned for a bulk and the one ahead."""
         if self.geometry is None:
             return None
-        steps = (BULKS - 1) * bulk
+        steps = planned_steps(bulk)
         return CacheNeed(self.geometry, self.geometry.row_bytes, steps * self.rows, steps)
 
     def tables(self, bulk: int, slots: int) -> int:
