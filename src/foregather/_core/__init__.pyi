@@ -699,7 +699,7 @@ class Planner:
 
 def planner_bytes(geometry: Geometry, num_slots: int, accesses: int, steps: int) -> int:
     """
-    The most bytes a planner uses for bulks of that size, without the plans it returns.
+    The most bytes a planner of rows or of pages uses for bulks of that size, without the plans it returns.
     """
 
 def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:
