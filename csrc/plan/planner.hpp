@@ -32,7 +32,8 @@ struct PlannerOptions {
   bool riders = true;                  ///< keep rows that were not asked for
   bool single = false;                 ///< one request per missed row, no sharing of blocks (Ginex)
   bool bounds = true;                  ///< compute the lower bounds
-  /// Steps of a bulk and its look-ahead at most, 0: any number. Up to 14 make tables narrow.
+  /// Steps of a bulk and its look-ahead at most, 0: any number. Up to 14 make tables narrow: half
+  /// the bytes, and about half as much time again, as slots are looked up.
   std::int64_t steps = 0;
 };
 
