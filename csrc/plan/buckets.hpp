@@ -22,14 +22,14 @@ class Buckets {
 
   /// Bytes that reset(buckets, rows) may need.
   static std::size_t bytes(std::size_t buckets, std::size_t rows) {
-    return chunks(buckets, rows) * kChunk * 4 + buckets * 9;
+    return Buffer<std::uint32_t>::bytes_for(chunks(buckets, rows) * kChunk) + buckets * 9;
   }
 
   /// Empties all; there will be at most `rows` rows in at most `buckets` buckets.
   void reset(std::size_t buckets, std::size_t rows) {
     heads_.assign(buckets, Head{});
     set_.reset(buckets);
-    pool_.reserve(chunks(buckets, rows) * kChunk);
+    pool_.reserve_exactly(chunks(buckets, rows) * kChunk);
     used_ = 0;
     free_ = kNoChunk;
     largest_ = -1;

@@ -27,9 +27,9 @@ constexpr std::int64_t kRide = 256;  ///< rows of a request that are looked at i
 /// @param entries by row, as in RowTable; those of rows in the cache are above all words
 /// @param worst_word () -> word: rows from here on are not worth keeping; some below are not either
 /// @param keep (row, word) -> whether the row was given a slot, which may change the worst word
-template <class Worst, class Keep>
-void offer_riders(const std::uint32_t* entries, std::int64_t row, std::int64_t end,
-                  const Worst& worst_word, const Keep& keep) {
+template <class Entry, class Worst, class Keep>
+void offer_riders(const Entry* entries, std::int64_t row, std::int64_t end, const Worst& worst_word,
+                  const Keep& keep) {
   std::array<std::uint32_t, kRide> likely;
   while (row < end) {
     std::uint32_t worst = worst_word();

@@ -89,20 +89,4 @@ class PlanWriter {
   std::vector<Miss> misses_, scratch_;
 };
 
-/// Throws InputError unless every batch has distinct rows below num_rows. `seen` is scratch by row.
-inline void check_batches(const Geometry& geometry, Batches batches,
-                          std::vector<std::uint32_t>& seen) {
-  seen.assign(static_cast<std::size_t>(geometry.num_rows), 0);
-  for (std::size_t t = 0; t < batches.size(); ++t) {
-    check_rows(geometry, batches[t]);
-    for (std::uint32_t row : batches[t]) {
-      if (seen[row] == t + 1) {
-        throw InputError("batch " + std::to_string(t) + " asks for row " + std::to_string(row) +
-                         " twice; expected distinct rows");
-      }
-      seen[row] = static_cast<std::uint32_t>(t + 1);
-    }
-  }
-}
-
 }  // namespace foregather

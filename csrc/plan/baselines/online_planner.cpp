@@ -2,6 +2,7 @@
 
 #include "plan/baselines/evictors.hpp"
 #include "plan/baselines/policies.hpp"
+#include "plan/baselines/row_set.hpp"
 #include "plan/bounds/running_bound.hpp"
 #include "plan/plan_writer.hpp"
 
@@ -27,7 +28,8 @@ class OnlinePlanner::Work {
                        std::to_string(hot.size()) + " hot rows; expected at least one for each");
     }
     const std::span<const std::uint32_t> all[] = {hot};
-    check_batches(geometry, all, seen_);
+    asked_.reset(geometry.num_rows);
+    check_batches(geometry, all, asked_);
     if (options.bounds) bound_ = std::make_unique<BlockBound>(geometry, num_slots);
     const auto slots = static_cast<std::size_t>(num_slots);
     slot_of_.assign(static_cast<std::size_t>(geometry.num_rows), kNone);
@@ -41,10 +43,10 @@ class OnlinePlanner::Work {
   }
 
   Plan plan(Batches batches) {
-    check_batches(geometry_, batches, seen_);
+    check_batches(geometry_, batches, asked_);
     PlanWriter out(geometry_, slots_, {options_.merge_gap, options_.max_request, options_.single});
     if (options_.bounds) {
-      out.set_bounds(row_bound(geometry_, batches, slots_, row_of_), bound_->bulk(batches));
+      out.set_bounds(row_bound(batches, slots_, row_of_), bound_->bulk(batches));
     }
     for (std::size_t t = 0; t < batches.size(); ++t) {
       find(batches[t], out);
@@ -86,13 +88,13 @@ class OnlinePlanner::Work {
 
   // The first step of a static cache: its rows that are not in the batch are read too.
   void fill(std::span<const std::uint32_t> batch, PlanWriter& out) {
-    std::vector<bool> asked(slot_of_.size(), false);
-    for (std::uint32_t row : batch) asked[row] = true;
+    for (std::uint32_t row : batch) asked_.add(row);
     for (std::uint32_t row : hot_) {
-      if (!asked[row]) out.miss(row, kNone);
+      if (!asked_.has(row)) out.miss(row, kNone);
       slot_of_[row] = static_cast<std::uint32_t>(used_);
       row_of_[used_++] = row;
     }
+    asked_.take_out(batch);
     hot_.clear();
   }
 
@@ -101,7 +103,8 @@ class OnlinePlanner::Work {
   PlannerOptions options_;
   std::vector<std::uint32_t> hot_;
   std::unique_ptr<Evictor> evictor_;  ///< none: the cache never changes
-  std::vector<std::uint32_t> slot_of_, row_of_, seen_;
+  std::vector<std::uint32_t> slot_of_, row_of_;
+  RowSet asked_;          ///< in a batch; empty between steps
   std::size_t used_ = 0;  ///< slots handed out so far
   std::unique_ptr<BlockBound> bound_;
 };

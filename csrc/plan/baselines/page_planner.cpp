@@ -2,6 +2,7 @@
 #include <string>
 
 #include "plan/baselines/policies.hpp"
+#include "plan/baselines/row_set.hpp"
 #include "plan/bounds/running_bound.hpp"
 #include "plan/buckets.hpp"
 #include "plan/plan_writer.hpp"
@@ -22,7 +23,8 @@ class PagePlanner::Work {
     if (options.bounds) bound_ = std::make_unique<BlockBound>(geometry, num_slots);
     places_ = std::min(static_cast<std::size_t>(num_slots / width_), blocks);
     place_of_.assign(blocks, kNone);
-    since_.assign(blocks, 0);
+    fresh_.reset(static_cast<std::int64_t>(blocks));
+    asked_.reset(geometry.num_rows);
     next_use_.assign(blocks, kNone);
     block_of_.assign(places_, kNone);
     for (std::size_t place = places_; place-- > 0;) {
@@ -31,8 +33,8 @@ class PagePlanner::Work {
   }
 
   Plan plan(Batches batches, Batches ahead) {
-    check_batches(geometry_, ahead, seen_);
-    check_batches(geometry_, batches, seen_);
+    check_batches(geometry_, ahead, asked_);
+    check_batches(geometry_, batches, asked_);
     horizon_ = batches.size() + ahead.size();
     look(batches, ahead);
     buckets_.reset(horizon_ + 1, places_ + 1);
@@ -72,13 +74,14 @@ class PagePlanner::Work {
 
   void bounds(Batches batches, PlanWriter& out) {
     std::vector<std::uint32_t> cached;
+    cached.reserve(places_ * static_cast<std::size_t>(width_));
     for (std::uint32_t block : block_of_) {
       if (block == kNone) continue;
       std::int64_t first, last;
       rows(block, first, last);
       for (; first < last; ++first) cached.push_back(static_cast<std::uint32_t>(first));
     }
-    out.set_bounds(row_bound(geometry_, batches, slots_, cached), bound_->bulk(batches));
+    out.set_bounds(row_bound(batches, slots_, cached), bound_->bulk(batches));
   }
 
   void rows(std::uint32_t block, std::int64_t& first, std::int64_t& last) const {
@@ -91,12 +94,9 @@ class PagePlanner::Work {
 
   void step(std::span<const std::uint32_t> batch, std::size_t t, std::size_t at, PlanWriter& out) {
     buckets_.drop(t);
-    ++clock_;
     touched_.clear();
-    const auto mark =
-        static_cast<std::uint32_t>(horizon_ + 1 + t);  // above what check_batches left
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      seen_[batch[i]] = mark;
+      asked_.add(batch[i]);
       const auto block = static_cast<std::uint32_t>(extents_.block(batch[i]));
       if (next_use_[block] == t) {  // the first of its rows in this batch
         next_use_[block] = next_[at++];
@@ -116,23 +116,25 @@ class PagePlanner::Work {
       if (place_of_[block] == kNone) admit(block);
     }
     for (std::uint32_t block : touched_) {
-      if (since_[block] == clock_ && place_of_[block] != kNone) cover_last(block, mark, out);
+      if (fresh_.has(block) && place_of_[block] != kNone) cover_last(block, out);
     }
     out.end_step(
         batch.size(), [&](std::uint32_t row) { return slot_of(row); }, true,
         [&](std::uint32_t row) {
           const auto block = static_cast<std::size_t>(extents_.block(row));
-          return since_[block] == clock_ && place_of_[block] != kNone;
+          return fresh_.has(static_cast<std::uint32_t>(block)) && place_of_[block] != kNone;
         });
+    asked_.take_out(batch);
+    fresh_.take_out(touched_);
   }
 
   // The last row of a block may end in the next one, which is then read as well.
-  void cover_last(std::uint32_t block, std::uint32_t mark, PlanWriter& out) {
+  void cover_last(std::uint32_t block, PlanWriter& out) {
     std::int64_t first, last;
     rows(block, first, last);
     const auto row = static_cast<std::uint32_t>(last - 1);
     const std::int64_t end = (static_cast<std::int64_t>(block) + 1) * geometry_.block_bytes;
-    if (geometry_.end(row) > end && seen_[row] != mark) out.miss(row, kNone);
+    if (geometry_.end(row) > end && !asked_.has(row)) out.miss(row, kNone);
   }
 
   void admit(std::uint32_t block) {
@@ -146,7 +148,7 @@ class PagePlanner::Work {
     place_of_[block] = free_.back();
     free_.pop_back();
     block_of_[place_of_[block]] = block;
-    since_[block] = clock_;
+    fresh_.add(block);
     buckets_.push(place, block);
   }
 
@@ -165,10 +167,10 @@ class PagePlanner::Work {
   std::int64_t width_ = 1;  ///< slots of a block
   std::size_t places_ = 0;  ///< blocks the cache can hold
   std::size_t horizon_ = 0;
-  std::uint64_t clock_ = 0;                                    ///< steps planned so far
   std::vector<std::uint32_t> place_of_, next_use_, block_of_;  ///< by block, by block, by place
-  std::vector<std::uint64_t> since_;                           ///< by block: the step that read it
-  std::vector<std::uint32_t> free_, next_, touched_, seen_;
+  RowSet asked_;  ///< rows of the step; empty between steps
+  RowSet fresh_;  ///< blocks that the step admitted, in the same way
+  std::vector<std::uint32_t> free_, next_, touched_;
   std::vector<std::size_t> begins_;  ///< by step: its first entry in next_
   Buckets buckets_;
   std::unique_ptr<BlockBound> bound_;
@@ -179,5 +181,24 @@ PagePlanner::PagePlanner(const Geometry& geometry, std::int64_t num_slots,
     : work_(std::make_unique<Work>(geometry, num_slots, options)) {}
 PagePlanner::~PagePlanner() = default;
 Plan PagePlanner::plan(Batches batches, Batches ahead) { return work_->plan(batches, ahead); }
+
+std::int64_t PagePlanner::bytes(const Geometry& geometry, std::int64_t num_slots,
+                                std::int64_t accesses, std::int64_t steps) {
+  check_geometry(geometry);
+  const std::int64_t blocks = geometry.file_bytes / geometry.block_bytes + 1;
+  const auto units = static_cast<std::size_t>(blocks);
+  const auto slots = static_cast<std::size_t>(std::min(num_slots, geometry.num_rows));
+  const auto used = static_cast<std::size_t>(accesses);
+  // place and next use of a block; what is asked for and what is fresh
+  std::size_t total = 8 * units + RowSet::bytes(geometry.num_rows) + RowSet::bytes(blocks);
+  // a place has a slot at least: its block, whether it is free, the buckets, and its row for a
+  // bound
+  const std::size_t places = std::min(slots, units);
+  total += 8 * places + 4 * slots;
+  total += Buckets::bytes(static_cast<std::size_t>(steps) + 1, places + 1);
+  // next uses and blocks of a batch in vectors that double, and the places of rows for a bound
+  total += used * 32;
+  return static_cast<std::int64_t>(total) + BlockBound::bytes(geometry);
+}
 
 }  // namespace foregather

@@ -48,6 +48,10 @@ class PagePlanner {
   PagePlanner& operator=(const PagePlanner&) = delete;
   Plan plan(Batches batches, Batches ahead = {});
 
+  /// As Planner::bytes.
+  static std::int64_t bytes(const Geometry& geometry, std::int64_t num_slots, std::int64_t accesses,
+                            std::int64_t steps);
+
  private:
   class Work;
   std::unique_ptr<Work> work_;

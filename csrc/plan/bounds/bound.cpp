@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plan/bit_tree.hpp"
+#include "plan/bounds/row_places.hpp"
 #include "plan/miss.hpp"
 
 namespace foregather {
@@ -46,9 +47,10 @@ void Sweep::end() {
 namespace {
 
 // Steps are numbered from 1 in `last`, so that 0 can mean "not used in this bulk".
-template <typename Unit>
+// `unit` numbers the units of rows in the batches, `known` those of other rows too, or says kNone.
+template <typename Unit, typename Known>
 std::int64_t sweep_units(Batches batches, std::int64_t slots, std::span<const std::uint32_t> cached,
-                         std::size_t units, Unit&& unit, BlockScratch& scratch) {
+                         std::size_t units, Unit&& unit, Known&& known, BlockScratch& scratch) {
   std::vector<std::uint32_t>& last = scratch.last;
   std::vector<std::uint32_t>& next = scratch.next;
   last.assign(units, 0);
@@ -65,8 +67,9 @@ std::int64_t sweep_units(Batches batches, std::int64_t slots, std::span<const st
   }
   Sweep sweep(batches.size(), slots);
   for (std::uint32_t row : cached) {
-    if (row == kNone) continue;
-    std::uint32_t& used = last[unit(row)];
+    const std::size_t place = row == kNone ? kNone : known(row);
+    if (place == kNone) continue;
+    std::uint32_t& used = last[place];
     if (used > 0) sweep.carry(used - 1);
     used = 0;  // several rows of a block are one block
   }
@@ -96,17 +99,20 @@ std::int64_t block_bound(const Geometry& geometry, Batches batches, std::int64_t
                          std::span<const std::uint32_t> cached, BlockScratch& scratch) {
   const Extents extents(geometry, RequestShape{});
   const auto blocks = static_cast<std::size_t>(geometry.file_bytes / geometry.block_bytes + 1);
-  return sweep_units(
-      batches, num_slots, cached, blocks,
-      [&](std::uint32_t row) { return static_cast<std::size_t>(extents.block(row)); }, scratch);
+  const auto block = [&](std::uint32_t row) {
+    return static_cast<std::size_t>(extents.block(row));
+  };
+  return sweep_units(batches, num_slots, cached, blocks, block, block, scratch);
 }
 
-std::int64_t row_bound(const Geometry& geometry, Batches batches, std::int64_t num_slots,
+std::int64_t row_bound(Batches batches, std::int64_t num_slots,
                        std::span<const std::uint32_t> cached) {
   BlockScratch scratch;
+  RowPlaces places(count_rows(batches));
   return sweep_units(
-      batches, num_slots, cached, static_cast<std::size_t>(geometry.num_rows),
-      [](std::uint32_t row) { return static_cast<std::size_t>(row); }, scratch);
+      batches, num_slots, cached, places.size(),
+      [&](std::uint32_t row) { return places.give(row); },
+      [&](std::uint32_t row) { return places.find(row); }, scratch);
 }
 
 }  // namespace foregather

@@ -71,8 +71,8 @@ struct BlockScratch {
 std::int64_t block_bound(const Geometry& geometry, Batches batches, std::int64_t num_slots,
                          std::span<const std::uint32_t> cached, BlockScratch& scratch);
 
-/// The row bound of a bulk; needs a table of 4 bytes per row.
-std::int64_t row_bound(const Geometry& geometry, Batches batches, std::int64_t num_slots,
+/// The row bound of a bulk; its tables grow with the bulk, by 16 bytes an access.
+std::int64_t row_bound(Batches batches, std::int64_t num_slots,
                        std::span<const std::uint32_t> cached);
 
 }  // namespace foregather

@@ -1,5 +1,8 @@
 #include <nanobind/stl/pair.h>
 
+#include <algorithm>
+
+#include "plan/baselines/policies.hpp"
 #include "plan/bounds/priced_bound.hpp"
 #include "plan/planner.hpp"
 #include "python/plan/plan_views.hpp"
@@ -22,13 +25,13 @@ void bind_planner(nb::module_& m) {
           "__init__",
           [](Planner* self, const Geometry& geometry, std::int64_t num_slots,
              std::int64_t merge_gap, std::int64_t max_request, bool riders, bool single,
-             bool bounds) {
-            new (self)
-                Planner(geometry, num_slots, {merge_gap, max_request, riders, single, bounds});
+             bool bounds, std::int64_t steps) {
+            new (self) Planner(geometry, num_slots,
+                               {merge_gap, max_request, riders, single, bounds, steps});
           },
           nb::arg("geometry"), nb::arg("num_slots"), nb::arg("merge_gap") = 0,
           nb::arg("max_request") = 1 << 20, nb::arg("riders") = true, nb::arg("single") = false,
-          nb::arg("bounds") = true)
+          nb::arg("bounds") = true, nb::arg("steps") = 0)
       .def(
           "plan",
           [](Planner& self, const BatchList& batches, const BatchList& ahead, bool fill) {
@@ -51,9 +54,16 @@ void bind_planner(nb::module_& m) {
       .def("cached", &cached, "By slot: the row it holds, or 2^32 - 1.")
       .def_prop_ro("geometry", &Planner::geometry)
       .def_prop_ro("num_slots", &Planner::num_slots);
-  m.def("planner_bytes", &Planner::bytes, nb::arg("geometry"), nb::arg("num_slots"),
-        nb::arg("accesses"), nb::arg("steps"),
-        "The most bytes a planner uses for bulks of that size, without the plans it returns.");
+  m.def(
+      "planner_bytes",
+      [](const Geometry& geometry, std::int64_t num_slots, std::int64_t accesses,
+         std::int64_t steps) {
+        return std::max(Planner::bytes(geometry, num_slots, accesses, steps),
+                        PagePlanner::bytes(geometry, num_slots, accesses, steps));
+      },
+      nb::arg("geometry"), nb::arg("num_slots"), nb::arg("accesses"), nb::arg("steps"),
+      "The most bytes a planner of rows or of pages uses for bulks of that size, without the plans "
+      "it returns.");
   bind_bounds(m);
 }
 
@@ -69,7 +79,7 @@ void bind_bounds(nb::module_& m) {
         for (const auto& batch : spans) check_rows(geometry, batch);
         check_rows(geometry, view(rows));
         BlockScratch scratch;
-        const std::int64_t by_row = row_bound(geometry, spans, num_slots, view(rows));
+        const std::int64_t by_row = row_bound(spans, num_slots, view(rows));
         return std::pair{by_row, block_bound(geometry, spans, num_slots, view(rows), scratch)};
       },
       nb::arg("geometry"), nb::arg("batches").noconvert(), nb::arg("num_slots"),

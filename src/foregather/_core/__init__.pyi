@@ -673,7 +673,7 @@ class Plan:
 class Planner:
     """Belady's rule for rows that are read by the block."""
 
-    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True) -> None: ...
+    def __init__(self, geometry: Geometry, num_slots: int, merge_gap: int = 0, max_request: int = 1048576, riders: bool = True, single: bool = False, bounds: bool = True, steps: int = 0) -> None: ...
 
     def plan(self, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], ahead: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]] = [], fill: bool = False) -> Plan:
         """
@@ -699,7 +699,7 @@ class Planner:
 
 def planner_bytes(geometry: Geometry, num_slots: int, accesses: int, steps: int) -> int:
     """
-    The most bytes a planner uses for bulks of that size, without the plans it returns.
+    The most bytes a planner of rows or of pages uses for bulks of that size, without the plans it returns.
     """
 
 def lower_bounds(geometry: Geometry, batches: Sequence[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]], num_slots: int, cached: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int]:

@@ -144,6 +144,11 @@ class _Sample:
         self.bulks, self.every, self._part = part.bulks, part.every, part
         self.geometry, self.slots, self.disk = geometry, part.slots(slots), disk
 
+    @property
+    def steps(self) -> int:
+        """Of a plan and its look-ahead at most."""
+        return max(len(bulk) + len(later) for bulk, later in self._pairs())
+
     def try_blocks(self, caching: Caching, block: int, gap: int) -> ReadCandidate:
         geometry = with_block(self.geometry, block)
         longest = max(MAX_REQUEST, block)
@@ -151,13 +156,15 @@ class _Sample:
         if caching == "page":
             planner = _core.PagePlanner(geometry, self.slots, gap, longest, bounds=False)
         else:
-            planner = _core.Planner(geometry, self.slots, gap, longest, bounds=False)
+            planner = _core.Planner(
+                geometry, self.slots, gap, longest, bounds=False, steps=self.steps
+            )
         cost = plan_cost((planner.plan(*pair) for pair in self._pairs()), self.disk)
         return self._candidate(cost, caching, block, gap, best_depth(block, self.disk))
 
     def try_repack(self, gap: int, slots: int, write_bytes: int) -> ReadCandidate:
         own = self._part.slots(slots)
-        planner = _core.Planner(self.geometry, own, riders=False, bounds=False)
+        planner = _core.Planner(self.geometry, own, riders=False, bounds=False, steps=self.steps)
         cost = PlanCost(0, 0, 0.0)
         for pair in self._pairs():
             repack = _core.make_repack(planner.plan(*pair), gap, MAX_REQUEST)

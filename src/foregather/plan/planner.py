@@ -195,6 +195,8 @@ class Planner:
             whose next use is not known.
         bounds: compute the lower bounds too (a few percent of the time).
         pages: keep whole blocks instead of single rows; ignores `popularity`.
+        steps: batches of a bulk and its look-ahead at most, None: any number; up to 14 halve the
+            tables. Plans do not depend on it.
 
     Raises:
         InputError: a size is impossible.
@@ -210,6 +212,7 @@ class Planner:
         popularity: npt.ArrayLike | None = None,
         bounds: bool = True,
         pages: bool = False,
+        steps: int | None = None,
     ) -> None:
         longest = max(max_request // geometry.block_bytes, 1) * geometry.block_bytes
         ranks = None if popularity is None else _ranks(np.asarray(popularity))
@@ -217,7 +220,9 @@ class Planner:
         def make() -> _core.Planner | _core.PagePlanner:
             if pages:
                 return _core.PagePlanner(geometry, num_slots, merge_gap, longest, bounds=bounds)
-            made = _core.Planner(geometry, num_slots, merge_gap, longest, bounds=bounds)
+            made = _core.Planner(
+                geometry, num_slots, merge_gap, longest, bounds=bounds, steps=steps or 0
+            )
             if ranks is not None:
                 made.set_popularity(ranks)
             return made

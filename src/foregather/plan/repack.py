@@ -63,6 +63,7 @@ class RepackPlanner:
         num_slots: feature rows the cache holds.
         merge_gap: unneeded bytes that the sweep may read rather than start a new request.
         write_bytes: of the buffers through which the sweep writes; the executor has as many.
+        steps: batches of a bulk and its look-ahead at most, as in `Planner`.
     """
 
     def __init__(
@@ -72,11 +73,14 @@ class RepackPlanner:
         *,
         merge_gap: int = 0,
         write_bytes: int = WRITE_BYTES,
+        steps: int | None = None,
     ) -> None:
         #: The layout of the rows, and how many the cache holds.
         self.geometry, self.num_slots = with_block(geometry, PAGE), num_slots
         self._gap, self._write_bytes = merge_gap, write_bytes
-        self._core = _core.Planner(self.geometry, num_slots, riders=False, bounds=False)
+        self._core = _core.Planner(
+            self.geometry, num_slots, riders=False, bounds=False, steps=steps or 0
+        )
 
     def plan(self, batches: Iterable[Any], ahead: Iterable[Any] = ()) -> Repacked:
         """Plans a bulk; arguments and errors as in `Planner.plan`."""

@@ -10,6 +10,7 @@ import torch
 from foregather import BatchContents, Graph, Loader, _core
 from foregather.errors import BudgetError, InputError, StorageError
 from foregather.graph.synthetic import synthesize
+from foregather.loader.memory.layout import held_bytes
 from foregather.loader.prefetch import THREAD_NAME
 from foregather.sampling import Labor, Ladies, Neighbor, RandomWalk, Saint
 from tests.kernel import undisturbed
@@ -155,11 +156,15 @@ def test_everything_fits(graph):
         loader.plan()
 
 
-def test_auto_goes_to_disk_where_it_must(graph):
-    memory = graph.nbytes // 2 + least(graph, storage="features")
+def test_auto_goes_to_disk_where_it_must(tmp_path):
+    """And only there: with room for all of the graph beside the least, nothing is read."""
+    synthesize(tmp_path / "g", 60_000, degree=8, features=96, classes=5, split=(0.1, 0.1, 0.1))
+    graph = Graph.open(tmp_path / "g")
+    memory, whole = least(graph, storage="features"), held_bytes(graph)
+    assert memory < whole
     auto = make(graph, memory=memory)
-    whole = graph.features.nbytes + graph.indices.nbytes
-    assert (auto.layout is None) == (memory > whole + 10 * MB) or auto.layout.features == "disk"
+    assert auto.layout is not None and auto.layout.features == "disk"
+    assert make(graph, memory=memory + whole).layout is None
 
 
 @pytest.mark.parametrize("storage", ["features", "topology", "disk"])

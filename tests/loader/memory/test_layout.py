@@ -57,3 +57,30 @@ def test_a_sweep_is_refused_where_the_cache_cannot_give_its_buffers():
     with pytest.raises(BudgetError) as caught:
         divide(1, BatchSize(10, 400, 640), **options)
     assert with_sweep(divide(caught.value.least, BatchSize(10, 400, 640), **options), 64) is None
+
+
+def test_reading_ahead_takes_a_part_of_what_is_free_and_little_where_nothing_is():
+    """The minimum has room for two of the longest requests; with 64 MB more there are 16 MiB."""
+    geometry = _core.Geometry(160_000, 256, 4096, 4096 + 160_000 * 256, 4096)
+    options = {
+        "topology": "memory", "topology_share": 0, "geometry": geometry, "flight": 3,
+        "batches": 10, "bulk": 1,
+    }  # fmt: skip
+    size = BatchSize(100, 4_000, 25_600)
+    with pytest.raises(BudgetError) as caught:
+        divide(1, size, **options)
+    staging = [divide(caught.value.least + more, size, **options).staging for more in (0, 64 << 20)]
+    assert staging == [2 << 20, 16 << 20]
+
+
+def test_five_percent_of_ten_million_narrow_rows_is_enough():
+    """128 float16 columns, batches of 36,000 rows, 3 at once: 128 MB hold all that is needed."""
+    nodes, width = 10_000_000, 256
+    geometry = _core.Geometry(nodes, width, 4096, 4096 + nodes * width, 4096)
+    size = BatchSize(36_000, 860_000, 12_100_000)
+    layout = divide(
+        nodes * width // 20, size, topology="disk", topology_share=32 << 20, geometry=geometry,
+        flight=3, batches=10_000, checks_share=2_500_000, nodes_share=20_000_000,
+    )  # fmt: skip
+    assert layout.num_slots >= 1 and layout.steps == 2
+    assert layout.shares["planner"] < 2.8 * nodes  # 4 bytes a row and 8 MiB before

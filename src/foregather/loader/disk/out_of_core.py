@@ -39,7 +39,6 @@ from foregather.units import format_bytes
 
 __all__ = ["OutOfCore"]
 
-
 _SLOW = 10.0  # seconds waited for the disk in an epoch: fewer say nothing about it
 _OVERDUE = 3.0  # times the predicted seconds: from there on the disk is slower than was measured
 
@@ -381,13 +380,11 @@ class OutOfCore:
                 layout.num_slots,
                 merge_gap=layout.gap,
                 write_bytes=write_bytes(layout),
+                steps=layout.steps,
             )
-        return Planner(
-            self._file.geometry(layout.block),
-            layout.num_slots,
-            merge_gap=layout.gap,
-            pages=layout.caching == "page",
-        )
+        geometry, pages = self._file.geometry(layout.block), layout.caching == "page"
+        gap, steps = layout.gap, layout.steps
+        return Planner(geometry, layout.num_slots, merge_gap=gap, pages=pages, steps=steps)
 
     def rows(self, batches: Iterable[Any]) -> Iterable[Any]:
         """The rows of the feature file that batches ask for."""

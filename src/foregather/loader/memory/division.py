@@ -31,6 +31,7 @@ __all__ = [
     "CacheNeed",
     "longest_request",
     "most",
+    "planned_steps",
     "refusal",
     "reserved",
     "staging_bytes",
@@ -68,6 +69,11 @@ MOST_STAGING = 64 << 20  # at most this for rows that cross between ranks
 def reserved(nbytes: float, pooled: bool = False) -> int:
     """Bytes for what was measured to be so large: more, as others may be larger."""
     return int(nbytes * SIZE_RESERVE * BLOCK_RESERVE) if pooled else int(nbytes * SIZE_RESERVE)
+
+
+def planned_steps(bulk: int) -> int:
+    """Steps that a planner sees at once: of a bulk and of the one ahead, which is not planned."""
+    return (BULKS - 1) * bulk
 
 
 def longest_request(row: int) -> int:

@@ -22,6 +22,7 @@ from foregather.loader.memory.division import (
     REPACK_BYTES,
     CacheNeed,
     longest_request,
+    planned_steps,
     refusal,
     staging_bytes,
 )
@@ -47,6 +48,7 @@ __all__ = [
 Place = Literal["memory", "mapped", "disk"]
 
 _BLOCK = 32 << 10  # until a choice was made
+_STAGING_FREE = 4  # one part in this many of what is free beyond the minimum is staging
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class Layout:
     gap: int = 0
     caching: Caching = "row"
     rows: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Batches that the planner sees at once: of a bulk and of the one ahead."""
+        return planned_steps(self.bulk)
 
     def bulks(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """The first batch and the size of each bulk of a loop that begins with batch `first`."""
@@ -173,6 +180,7 @@ def divide(
             "give more, or a smaller batch_size, fan-out, bulk or prefetch",
             least,
         )
+    need.stage(memory - least)
     fixed = held + need.fixed
     if bulk is None:
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
@@ -244,15 +252,26 @@ class _Parts:
         plan = 0 if geometry is None else size.rows * PLAN_BYTES
         #: for each batch of a bulk
         self.each = BULKS * (size.sample + plan)
-        self.staging = 0 if geometry is None else staging_bytes(geometry.row_bytes)
+        self.staging = 0
         self.scratch = 0 if geometry is None else size.scratch
-        self.fixed = flight * size.batch + self.scratch + self.staging
+        self._batches = flight * size.batch
+        self.stage(0)
+
+    def stage(self, free: int) -> None:
+        """Reads ahead into the least that works and a part of what is free beyond the minimum."""
+        if self.geometry is not None:
+            self.staging = staging_bytes(self.geometry.row_bytes, free // _STAGING_FREE)
+
+    @property
+    def fixed(self) -> int:
+        """Bytes that do not depend on the bulk or the cache."""
+        return self._batches + self.scratch + self.staging
 
     def cache(self, bulk: int) -> CacheNeed | None:
         """Of feature rows, planned for a bulk and the one ahead."""
         if self.geometry is None:
             return None
-        steps = (BULKS - 1) * bulk
+        steps = planned_steps(bulk)
         return CacheNeed(self.geometry, self.geometry.row_bytes, steps * self.rows, steps)
 
     def tables(self, bulk: int, slots: int) -> int:

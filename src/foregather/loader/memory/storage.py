@@ -206,11 +206,12 @@ def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
     file = None if graph.features is None or held else FeatureFile.of(graph)
     geometry = None if file is None else file.geometry()
     checks = 0 if file is None else file.sums_bytes + file.places_bytes
+    others = held + checks + edges + nodes
     if place == "disk":
         topology, size, share = _open_topology(maker, _LEAST_TOPOLOGY)
-        left = memory - held - checks - edges - nodes
-        left -= least_bytes(size, geometry, ask.flight, ask.bulk)
-        wanted = min(int(memory * _TOPOLOGY_DISK), left)
+        left = memory - others - least_bytes(size, geometry, ask.flight, ask.bulk)
+        # at most half of what is free beyond the minimum: rows and reading ahead need the rest
+        wanted = min(int(memory * _TOPOLOGY_DISK), share + (left - share) // 2)
         if storage == "topology":
             wanted = min(left, topology_bytes(graph))  # nothing else needs it
         if wanted > share:
@@ -218,7 +219,7 @@ def _lay_out_at(ask: _Ask, storage: Storage, place: Place) -> OutOfCore:
             topology, share = DiskTopology(graph, wanted), wanted
     try:
         assert size is not None
-        room = memory - share - held - checks - edges - nodes
+        room = memory - share - others
         room -= least_bytes(size, geometry, ask.flight, ask.bulk)
         if edges and room > 0:
             edges = edge_share(graph, memory, room)

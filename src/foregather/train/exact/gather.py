@@ -16,6 +16,7 @@ from foregather.gather.disk import DiskFeatures
 from foregather.gather.feature_file import FeatureFile
 from foregather.gather.memory import gather, gathered_dtype
 from foregather.graph.features import Features
+from foregather.loader.memory.division import planned_steps
 from foregather.observe.calibration import load_calibration
 from foregather.observe.trace import span
 from foregather.plan import choose
@@ -59,6 +60,7 @@ def gathered(
         room.slots,
         merge_gap=best.merge_gap,
         pages=best.caching == "page",
+        steps=planned_steps(room.bulk),
     )
     with DiskFeatures(
         source, room.slots, staging=room.staging, depth=best.depth, threads=threads

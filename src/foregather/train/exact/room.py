@@ -17,6 +17,7 @@ from foregather.loader.memory.division import (
     STAGING_PART,
     WORK_SHARE,
     CacheNeed,
+    planned_steps,
     staging_bytes,
 )
 from foregather.train.exact.deal import Cost
@@ -109,7 +110,7 @@ class SweepNeed:
 
     def _cache(self, work: float, bulk: int) -> CacheNeed:
         assert self.geometry is not None
-        steps = (BULKS - 1) * bulk
+        steps = planned_steps(bulk)
         rows, _ = self._sizes(work)
         return CacheNeed(self.geometry, self.geometry.row_bytes, steps * rows, steps)
 
