@@ -26,7 +26,7 @@ template <typename Word>
 class RowTable {
  public:
   using Entry = typename Word::Entry;
-  static constexpr bool kIndexed = sizeof(Entry) < sizeof(std::uint32_t);
+  static constexpr bool kIndexed = !std::is_same_v<Entry, std::uint32_t>;
 
   RowTable(std::size_t rows, std::size_t slots) : num_rows_(rows), num_slots_(slots) {
     entries_.reserve_exactly(rows);

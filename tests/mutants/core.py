@@ -291,15 +291,19 @@ CORE = [
         ),
     ),
     *mutants(
-        "csrc/plan/planner.cpp",
-        _PLANS + " plan/test_policies.py",
+        "csrc/plan/plan_maker.hpp",
+        _PLANS + " plan/test_policies.py plan/test_narrow_tables.py",
         ("planner: the look-ahead is not looked at", "look(ahead, batches.size(), false);", ""),
-        ("planner: the table is not aged when steps run out", "table_->forget_steps();", ""),
-        ("planner: uses do not count as popularity", "(rank - (rank > 0));", "rank;"),
+        ("planner: the table is not aged when steps run out", "table_.forget_steps();", ""),
+        (
+            "planner: uses do not count as popularity",
+            "word_of(next, rank - (rank > 0));",
+            "word_of(next, rank);",
+        ),
         (
             "planner: an evicted row keeps its slot",
-            "      table_->release(row_of_[slot], slot);\n",
-            "",
+            "      slot = buckets_.pop();\n      table_.release(slot);\n",
+            "      slot = buckets_.pop();\n",
         ),
         (
             "planner: riders that nobody will use are kept",
@@ -308,12 +312,12 @@ CORE = [
         ),
         (
             "planner: a row of the same worth replaces another",
-            "if (bucket(table_->entry(row)) < limit())",
-            "if (bucket(table_->entry(row)) <= limit())",
+            "if (bucket(table_.entry(row)) < limit())",
+            "if (bucket(table_.entry(row)) <= limit())",
         ),
         (
             "planner: rows twice in a batch are accepted",
-            "if (word >> kRankBits == now) repeated(first + t, row);",
+            "if (next == now) repeated(first + t, row);",
             "",
         ),
         (

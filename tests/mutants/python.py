@@ -184,8 +184,8 @@ PYTHON = [
         ),
         (
             "layout: staging is not counted",
-            "self.fixed = flight * size.batch + self.scratch + self.staging",
-            "self.fixed = flight * size.batch + self.scratch",
+            "return self._batches + self.scratch + self.staging",
+            "return self._batches + self.scratch",
         ),
         (
             "layout: sweep buffers are not counted",
