@@ -22,7 +22,20 @@ ALIKE = [
     (models.EdgeCNN, {}),
     (models.GCN, {"normalize": False}),
 ]
+
+
+class Center(torch.nn.Module):
+    """A norm of one's own, over nodes."""
+
+    def forward(self, x):
+        return x - x.mean(0)
+
+
 OTHERS = [
+    (models.GraphSAGE, {"norm": Center()}),
+    (models.GraphSAGE, {"act": lambda x: x - x.mean(0)}),
+    (models.GraphSAGE, {"act": torch.nn.Softmax(dim=0)}),
+    (models.GraphSAGE, {"flow": "target_to_source"}),
     (models.GCN, {}),
     (models.GCN, {"improved": True}),
     (models.GCN, {"add_self_loops": False}),
@@ -64,7 +77,7 @@ def test_a_batch_is_computed_untrimmed(batch, kind, options):
     want = untrimmed(model, batch)
     args, named = call_arguments(model, batch, torch.float64)
     assert_near(model(*args, **named)[: batch.batch_size], want)
-    with pytest.warns(AccelerateWarning) if "norm" in options else nullcontext():
+    with pytest.warns(AccelerateWarning) if {"norm", "act", "flow"} & {*options} else nullcontext():
         got = accelerate(model)(batch)[: batch.batch_size]
     assert_near(got, want)
 

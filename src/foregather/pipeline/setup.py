@@ -19,7 +19,12 @@ from foregather.pipeline.partition.chunks import Chunks, check_count, make_chunk
 from foregather.pipeline.partition.way_rows import Reach, own_chunks
 from foregather.pipeline.passes.link import Link
 from foregather.pipeline.passes.loss import Loss, default_loss, own_loss
-from foregather.pipeline.passes.segments import check_cuts, cut_layers, stage_program
+from foregather.pipeline.passes.segments import (
+    check_cuts,
+    cut_layers,
+    shared_statistics,
+    stage_program,
+)
 from foregather.pipeline.passes.stage import FeatureTable, Stage, Targets
 from foregather.pipeline.passes.tensor_parallel import only_sums, whole_topology
 from foregather.pipeline.split.layers import SplitLayer
@@ -157,6 +162,12 @@ def make_stage(
     cuts = cut_layers(layers, link.stages)
     if runtime.cuts is not None:
         cuts = check_cuts(runtime.cuts, len(layers), link.stages)
+    if (norm := shared_statistics(layers, cuts)) is not None:
+        raise InputError(
+            f"the norm {norm!r} is used in several of the {link.stages} stages, and each would "
+            "move its running statistics by its own calls alone; start fewer stages with "
+            "Runtime(ways=...), cut elsewhere with Runtime(cuts=...), or use a norm for each place"
+        )
     same = (runtime.boundary, runtime.boundary_rate, runtime.initial_again, runtime.split)
     check_same(link, graph.num_nodes, graph.num_edges, widths, cuts, same, split, seed, mode)
     _check_boundary_rate(runtime, link, chunks, layers, widths)

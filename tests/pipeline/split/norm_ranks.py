@@ -40,6 +40,23 @@ class Two(nn.Module):
         return out
 
 
+class Shared(nn.Module):
+    """One norm in two places."""
+
+    def __init__(self) -> None:
+        from torch_geometric.nn import SAGEConv
+
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(WIDTH, 6), SAGEConv(6, 6), SAGEConv(6, CLASSES)])
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        for conv in self.convs[:-1]:
+            x = self.norm(conv(x, edge_index)).relu()
+        out: Tensor = self.convs[-1](x, edge_index)
+        return out
+
+
 #: name -> how it is made
 NORMED = {name: MODULES[name] for name in ("batch norm", "batch norm before")} | {"two": Two}
 #: (stages, ways, chunks, recompute); as many chunks as ways is graph-parallel
@@ -128,6 +145,8 @@ def norm_ranks(rank: int, port: int, folder: Path) -> None:
         if rank < 2:
             options = {"group": groups[2], "ways": 2}
             found["without"] = train(Two(norms=False).double(), "exact", 2, **options)["exchange"]
+            found["shared"] = train(Shared().double(), "exact", 4, **options)["weights"]
+            found["stages"] = refusal(Shared().double(), 4, "exact", {"group": groups[2]})
             found["columns"] = refusal(made("two"), 2, "exact", {**options, "split": "columns"})
     except BaseException:
         found["error"] = traceback.format_exc()

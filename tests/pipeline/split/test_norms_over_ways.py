@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from foregather.pipeline import FullGraph, planned
-from tests.pipeline.cases import small_graph
+from foregather.pipeline import FullGraph, make_plan, planned
+from tests.pipeline.cases import double, small_graph
 from tests.pipeline.modules import furthest, sgd, train_whole
 from tests.pipeline.ranks import join, launch
 from tests.pipeline.split.norm_ranks import (
@@ -15,6 +15,7 @@ from tests.pipeline.split.norm_ranks import (
     NORMED,
     RANKS,
     STALE,
+    Shared,
     cases,
     made,
     norm_ranks,
@@ -107,3 +108,19 @@ def test_a_module_whose_columns_are_split_is_refused_in_one_sentence(ranks):
         told = ranks[rank]["columns"]
         assert "reads rows of in-neighbours one by one, which split 'columns' cannot give" in told
         assert "use split 'nodes'" in told
+
+
+def test_a_norm_that_several_stages_use_is_refused(ranks):
+    """Each would move the running statistics by its own calls alone; ways of one stage do not."""
+    torch.manual_seed(0)
+    for rank in range(2):
+        told = ranks[rank]["stages"]
+        assert "the norm 'norm' is used in several of the 2 stages" in told
+        assert "Runtime(ways=...)" in told
+        assert int(ranks[rank]["shared"]["norm.num_batches_tracked"]) == 2 * EPOCHS
+
+
+def test_no_plan_has_stages_that_share_a_norm():
+    with double():
+        found = make_plan(small_graph(), Shared().double(), 2, "exact", partition="random")
+    assert {one.setting.stages for one in found.candidates} == {1}

@@ -17,7 +17,15 @@ from foregather.nn.conv import Conv
 from foregather.nn.layer import Dense, GraphLayer
 from foregather.units import format_number
 
-__all__ = ["Op", "StageProgram", "as_layers", "cut_layers", "shared_layers", "stage_program"]
+__all__ = [
+    "Op",
+    "StageProgram",
+    "as_layers",
+    "cut_layers",
+    "shared_layers",
+    "shared_statistics",
+    "stage_program",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,19 @@ def _tied(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> tuple[int, ...]:
                 if owner != stage:
                     found.add(layer)
     return tuple(sorted(found))
+
+
+def shared_statistics(layers: Sequence[GraphLayer], cuts: Sequence[int]) -> str | None:
+    """The norm whose running statistics several stages would move, each by its own calls alone."""
+    owners: dict[int, int] = {}
+    for stage in range(len(cuts) - 1):
+        for layer in layers[cuts[stage] : cuts[stage + 1]]:
+            for name, buffer in layer.named_buffers():
+                norm, _, kind = name.replace("/", ".").rpartition(".")
+                moves = kind in ("running_mean", "running_var", "num_batches_tracked")
+                if moves and owners.setdefault(id(buffer), stage) != stage:
+                    return norm
+    return None
 
 
 def shared_layers(programs: Sequence[StageProgram]) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from foregather.loader.memory.division import refusal
 from foregather.pipeline.options import Mode, Runtime
 from foregather.pipeline.partition.chunks import Method, make_chunks
 from foregather.pipeline.partition.cut import Cut, measure_cut
+from foregather.pipeline.passes.segments import shared_statistics
 from foregather.pipeline.passes.tensor_parallel import only_sums
 from foregather.pipeline.planning.alone import Alone
 from foregather.pipeline.planning.profile import LayerCost
@@ -334,6 +335,8 @@ def _settings(work: Workload, ranks: int, mode: Mode, rate: float = 1.0) -> list
     for stages in range(2, min(ranks, count) + 1):
         if ranks % stages == 0:
             cuts, ways = split_layers(work, stages), ranks // stages
+            if shared_statistics(work.layers, cuts) is not None:  # refused
+                continue
             for kind in kinds:
                 made += [
                     Setting("nodes", kind, stages, ways, ways * stages * ticks, cuts)
