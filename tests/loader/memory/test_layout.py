@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregather import _core
+from foregather import BatchContents, Graph, Loader, _core
 from foregather.errors import BudgetError
-from foregather.loader.memory.layout import BatchSize, divide, with_sweep
+from foregather.graph.synthetic import synthesize
+from foregather.loader.memory.layout import BatchSize, divide, least_bytes, with_sweep
 
 
 @given(
@@ -69,7 +70,7 @@ def test_reading_ahead_takes_a_part_of_what_is_free_and_little_where_nothing_is(
     size = BatchSize(100, 4_000, 25_600)
     with pytest.raises(BudgetError) as caught:
         divide(1, size, **options)
-    staging = [divide(caught.value.least + more, size, **options).staging for more in (0, 64 << 20)]
+    staging = [divide(caught.value.least + more, size, **options).staging for more in (0, 72 << 20)]
     assert staging == [2 << 20, 16 << 20]
 
 
@@ -84,3 +85,22 @@ def test_five_percent_of_ten_million_narrow_rows_is_enough():
     )  # fmt: skip
     assert layout.num_slots >= 1 and layout.steps == 2
     assert layout.shares["planner"] < 2.8 * nodes  # 4 bytes a row and 8 MiB before
+
+
+@pytest.mark.parametrize("options", [{"disjoint": True}, {"contents": BatchContents(leaves="sum")}])
+def test_free_memory_makes_room_for_batches_larger_than_the_first_ones(tmp_path, options):
+    """A budget with plenty to spare ends no loop, however unlike the first ones batches are."""
+    synthesize(tmp_path / "g", 2000, degree=3, features=64, classes=5, seed=2)
+    graph = Graph.open(tmp_path / "g")
+    given = {"shuffle": True, "bulk": 2, "seed": 3, **options}
+    loader = Loader(graph, [4, 3], "train", 8, memory="1GB", storage="features", **given)
+    assert sum(1 for _ in loader) == len(loader)
+
+
+def test_no_room_is_made_where_none_is_free():
+    size = BatchSize(1000, 20_000, 80_000)
+    least = least_bytes(size, None, 2, 1)
+    options = {"topology": "memory", "topology_share": 0, "geometry": None, "flight": 2}
+    tight, wide = (divide(memory, size, **options, batches=9) for memory in (least, 100 * least))
+    assert tight.shares["batches"] == 160_000
+    assert wide.shares["batches"] == 320_000

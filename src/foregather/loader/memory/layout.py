@@ -5,7 +5,7 @@ do not fit, the BudgetError states the minimum budget. Pure: nothing is allocate
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 from foregather import _core
@@ -49,6 +49,7 @@ Place = Literal["memory", "mapped", "disk"]
 
 _BLOCK = 32 << 10  # until a choice was made
 _STAGING_FREE = 4  # one part in this many of what is free beyond the minimum is staging
+_LARGER_FREE = 16  # likewise for batches larger than the first ones, up to twice as large
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class BatchSize:
     sample: int
     batch: int
     scratch: int = 0
+
+    def grown(self, times: float) -> "BatchSize":
+        """That of a batch which is larger by this factor."""
+        return BatchSize(*(int(part * times) for part in astuple(self)))
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,9 @@ def divide(
             "give more, or a smaller batch_size, fan-out, bulk or prefetch",
             least,
         )
-    need.stage(memory - least)
+    size = _roomier(size, geometry, flight, asked, memory - least)
+    need = _Parts(size, geometry, flight)
+    need.stage(memory - held - need.least(asked))
     fixed = held + need.fixed
     if bulk is None:
         more = need.each + need.tables(2, 1) - need.tables(1, 1)
@@ -208,6 +215,19 @@ def divide(
     return Layout(
         memory, topology, place, asked, flight, slots, need.staging, shares, rows=size.rows
     )
+
+
+def _roomier(
+    size: BatchSize, geometry: "_core.Geometry | None", flight: int, bulk: int, free: int
+) -> BatchSize:
+    """The size to make room for where memory is free: later batches may be larger than any seen."""
+    least = least_bytes(size, geometry, flight, bulk)
+    most = least_bytes(size.grown(2), geometry, flight, bulk) - least
+    room = free // _LARGER_FREE
+    larger = size.grown(1 + min(1.0, room / max(1, most)))
+    # the planner's tables grow in steps
+    fits = least_bytes(larger, geometry, flight, bulk) - least <= free
+    return larger if fits else size
 
 
 def with_sweep(layout: Layout, row_bytes: int) -> Layout | None:
