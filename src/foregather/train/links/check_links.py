@@ -187,7 +187,7 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
         found.append("the graph has node types, so the model sage is hetero-sage")
     if _labelled(data):
         found.append("the links have labels, which are not used: whether they exist is learned")
-    if not (model.decoder.symmetric or settings.link.both_ends) and _undirected(data):
+    if not (model.decoder.symmetric or settings.link.both_ends) and data.undirected:
         found.append(
             f"the decoder {settings.link.decoder} tells the ends of a link apart, but the graph is "
             "undirected: what it learns holds for the stored direction alone; use hadamard or dot, "
@@ -195,11 +195,6 @@ def describe_run(trainer: "LinkTrainer") -> list[str]:
         )
     found += _leaks(trainer)
     return found
-
-
-def _undirected(data: LinkData) -> bool:
-    """Whether the graph was made with both directions of every edge."""
-    return not isinstance(data.graph, HeteroGraph) and bool(data.graph.meta.get("undirected"))
 
 
 def _labelled(data: LinkData) -> bool:

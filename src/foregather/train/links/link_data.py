@@ -77,6 +77,11 @@ class LinkData:
         return self.edge_type is None or self.edge_type[0] == self.edge_type[2]
 
     @property
+    def undirected(self) -> bool:
+        """Whether the graph was made with both directions of every edge, so that links have two."""
+        return not isinstance(self.graph, HeteroGraph) and bool(self.graph.meta.get("undirected"))
+
+    @property
     def several(self) -> int:
         """How many relations a decoder tells apart; 0 where there is one."""
         return len(self.relations) if len(self.relations) > 1 else 0
@@ -100,6 +105,7 @@ class LinkData:
     def known(self, turned: bool = False, roles: tuple[str, ...] | None = None) -> KnownLinks:
         """What is known to be linked: edges, and links of these splits (None: of all).
 
+        On a graph that was made undirected a link is known in both directions, as its edges are.
         With several relations, a source is (node, relation): node * relations + relation.
 
         Args:
@@ -113,6 +119,8 @@ class LinkData:
             if roles is None or role in roles:
                 numbers = 0 if one.relation is None else one.relation
                 pairs.append(_keyed(one.index, numbers, total, turned))
+                if self.undirected:
+                    pairs.append(one.index[:: 1 if turned else -1])
         sources, targets = self.counts[::-1] if turned else self.counts
         return KnownLinks.of(pairs, sources * total, targets)
 
@@ -122,6 +130,8 @@ class LinkData:
         for one in self.splits.values():
             mine = slice(None) if one.relation is None else one.relation == number
             pairs.append(one.index[:, mine])
+            if self.undirected:
+                pairs.append(one.index[::-1])
         return KnownLinks.of(pairs, *self.counts)
 
     def key(self, sources: Ids, relation: Ids | None) -> Ids:
